@@ -1,0 +1,2 @@
+//! The `berth` program.
+fn main() {}

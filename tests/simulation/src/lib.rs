@@ -1,0 +1,1 @@
+//! See the room table of the architecture.
