@@ -1,1 +1,24 @@
-//! See the room table of the architecture.
+//! The plugin contract `berth:plugin@0.1.0`: what the host and a plugin say to each other.
+//!
+//! `wit/` is the source. [`generated`] holds its data as plain serde structs, one module for each interface;
+//! [`adapter`], [`provider`], [`resolver`] and [`host`] hold its functions as object-safe traits, the form in
+//! which plugins that are compiled into the binary are called. No host type ever appears here: the host
+//! translates, so a plugin never sees the daemon's protocol or the store.
+
+pub mod adapter;
+pub mod generated;
+pub mod host;
+pub mod provider;
+pub mod resolver;
+
+pub use adapter::{HarnessAdapter, HarnessSession};
+pub use generated::{
+    common, harness_declaration, harness_events, harness_io, harness_launch, harness_session,
+    host_types, log, machine_types, mcp_types, sandbox_types, state,
+};
+pub use host::{Clock, Host, Http, Log, Machine, Program, Random, State};
+pub use provider::SandboxProvider;
+pub use resolver::McpResolver;
+
+/// Version of this contract, as a manifest names it.
+pub const VERSION: &str = "0.1.0";

@@ -1,0 +1,172 @@
+//! What the host starts, writes and reads for an adapter. The adapter opens nothing itself.
+//!
+//! Written by `cargo xtask contract`; edit the WIT instead.
+
+use serde::{Deserialize, Serialize};
+
+use super::common::{Encoding, Extra};
+/// A value that only the host knows and fills in last; secrets among them never enter the plugin.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fill {
+    /// Base address of this session's model relay, without a trailing slash and without `/v1`.
+    RelayUrl,
+    /// Its token, good for one session and one model provider.
+    RelayToken,
+    /// Bearer of the MCP server with this label.
+    McpBearer(String),
+    /// Address of the host-served tool endpoint (streamable-HTTP MCP on loopback).
+    ToolUrl,
+    /// Its bearer.
+    ToolToken,
+    /// A later value; a host that does not know it refuses the output.
+    Other(Extra),
+}
+
+/// Where a value goes and how it is written there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct FillPiece {
+    /// Which one.
+    pub value: Fill,
+    /// How it is written.
+    pub encoding: Encoding,
+}
+
+/// A stretch of a file, of a variable or of standard input.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Piece {
+    /// UTF-8 text; the usual single piece.
+    Text(String),
+    /// Raw bytes.
+    Bytes(#[serde(with = "serde_bytes")] Vec<u8>),
+    /// Filled in by the host.
+    Fill(FillPiece),
+}
+
+/// One environment variable.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// The pieces are joined.
+    pub value: Vec<Piece>,
+}
+
+/// What an entry of the private home is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HomeContent {
+    /// A file; written beside and renamed, an equal one is left alone.
+    File(Vec<Piece>),
+    /// A folder.
+    Folder,
+    /// The installed Skill of this name, as real folders with immutable hard links or copies (ENV-551).
+    Skill(String),
+    /// Removes what is there.
+    Absent,
+}
+
+/// One entry of the private home.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct HomeEntry {
+    /// Relative to the home, clean, no link on the way.
+    pub path: String,
+    /// Permission bits; 0o600 where a `fill` is inside.
+    pub mode: u32,
+    /// Content.
+    pub content: HomeContent,
+}
+
+/// How standard output is cut.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Framing {
+    /// At LF only; UTF-8 checked; longest line in bytes, at most 16 MiB.
+    Lines(u32),
+    /// Not at all.
+    Raw,
+}
+
+/// The directory a process starts in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Copy, Hash)]
+#[serde(rename_all = "kebab-case")]
+pub enum Directory {
+    /// The workspace; the home where there is none.
+    Workspace,
+    /// The private home.
+    Home,
+}
+
+/// A loopback MCP endpoint that the host serves for this session; each offer is a server of its own under `tool-url`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ToolEndpoint {
+    /// `/functions`: the declared functions; calls come as `tool-call` inputs and are answered by `answer-tool`.
+    pub functions: bool,
+    /// `/workspace`: file and shell tools of a runner, answered by the host alone (API-144).
+    pub workspace: bool,
+}
+
+/// One process to start, once. The host adds PATH, HOME, locale and the Session's `env`; a name given here wins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct LaunchPlan {
+    /// The adapter's number for it; 0 is the agent. At most 4 at a time.
+    pub process: u32,
+    /// A program name of the declaration's `[[harness]]` install entry, never a path.
+    pub program: String,
+    /// Arguments; no secret can get here (ENV-601).
+    pub args: Vec<String>,
+    /// Environment; nothing of the daemon's own is inherited (RP-16.7).
+    pub env: Vec<Variable>,
+    /// Written into the home before the start.
+    pub home: Vec<HomeEntry>,
+    /// Working directory.
+    pub directory: Directory,
+    /// Framing of standard output; standard error goes to a bounded log and is never parsed.
+    pub framing: Framing,
+    /// Host-served tools, if wanted.
+    pub tools: Option<ToolEndpoint>,
+    /// Growth without a new contract.
+    pub more: Vec<Extra>,
+}
+
+/// A question about the private home; never about the workspace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LookQuery {
+    /// Files below a folder, at most two levels deep and 1000 entries.
+    Entries(String),
+    /// The first 256 KiB of a file.
+    Head(String),
+    /// The last 256 KiB of a file.
+    Tail(String),
+}
+
+/// One file of the home.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct HomeFile {
+    /// Relative path.
+    pub path: String,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LookAnswer {
+    /// Files, sorted by path.
+    Entries(Vec<HomeFile>),
+    /// Bytes.
+    Content(#[serde(with = "serde_bytes")] Vec<u8>),
+    /// It is not there.
+    Missing,
+    /// It could not be read; a fixed code.
+    Failed(String),
+}
