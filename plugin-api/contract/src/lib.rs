@@ -2,13 +2,16 @@
 //!
 //! `wit/` is the source. [`generated`] holds its data as plain serde structs, one module for each interface;
 //! [`adapter`], [`provider`], [`resolver`] and [`host`] hold its functions as object-safe traits, the form in
-//! which plugins that are compiled into the binary are called. No host type ever appears here: the host
+//! which plugins that are compiled into the binary are called; [`registry`] finds those, [`manifest`] is what each
+//! says about itself before it runs. No host type ever appears here: the host
 //! translates, so a plugin never sees the daemon's protocol or the store.
 
 pub mod adapter;
 pub mod generated;
 pub mod host;
+pub mod manifest;
 pub mod provider;
+pub mod registry;
 pub mod resolver;
 
 pub use adapter::{HarnessAdapter, HarnessSession};

@@ -129,6 +129,7 @@ fn interface(resolve: &Resolve, id: InterfaceId) -> Result<Option<String>> {
             writeln!(text, "use super::{module}::{{{}}};", used.join(", "))?;
         }
     }
+    text.push('\n');
     text.push_str(&types);
     Ok(Some(text))
 }

@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::common::Extra;
+
 /// How far an ability is offered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Copy, Hash)]
 #[serde(rename_all = "kebab-case")]

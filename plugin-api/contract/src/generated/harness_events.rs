@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::common::Extra;
+
 /// Which child Turn something belongs to (S-SUB-4).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::common::{ContentPart, Extra, Failure};
 use super::harness_events::{Event, NativeFailure, NativeSession, TurnStatus};
 use super::harness_launch::{HomeEntry, LaunchPlan, LookAnswer, LookQuery, Piece};
+
 /// One user message; it stays one native message where the harness can (S-EV-7).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::common::{Encoding, Extra};
+
 /// A value that only the host knows and fills in last; secrets among them never enter the plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

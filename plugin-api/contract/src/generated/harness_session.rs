@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::common::{Extra, Pair};
+
 /// Where tools run. No adapter learns which machine this is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

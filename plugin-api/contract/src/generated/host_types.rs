@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::common::{Encoding, Extra, Pair};
+
 /// A secret by name; the value never enters the plugin (architecture.md 5).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

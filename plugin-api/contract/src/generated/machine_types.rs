@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::common::{Extra, Pair};
 use super::sandbox_types::Allocation;
+
 /// What this host can do; the level is the operator's choice (LOC-002).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::common::{Extra, Pair};
+
 /// From where a server is reached (ENV-590).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

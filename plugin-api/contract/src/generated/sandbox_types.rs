@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::common::{Extra, Pair};
 use super::host_types::ArtifactRef;
+
 /// The exact identity of an allocation; every read, change and removal verifies it natively (SP-3.2, SP-3.3).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
