@@ -1,12 +1,37 @@
 //! The rules of Berth as pure functions: what exists, what may happen to it, what the world sees of it.
 //!
-//! Every decision is `fn(&State, Command, now) -> Result<Changes, Refusal>`. Nothing here reads a clock, draws a random
-//! number, opens a file or knows SQL: ids, time and random values are passed in, and effects are performed by the callers.
+//! Every decision is a function of (state, command, [`Context`]) to [`Decided`] or [`Refusal`]. Nothing here reads a clock,
+//! draws a random number, opens a file or knows SQL: the database time and a source of ids come in through the [`Context`],
+//! and effects are performed by the callers. `store` loads a [`SessionState`], calls one decision, applies its [`Changes`]
+//! and commits; `core::api` maps each [`Refusal`] to an answer and renders each [`EventPayload`].
 
+pub mod digest;
 pub mod id;
 pub mod secret;
 pub mod time;
 
+pub mod allocation;
+pub mod binding;
+pub mod call;
+pub mod environment;
+pub mod input;
+pub mod item;
+pub mod lease;
+pub mod reservation;
+pub mod session;
+pub mod turn;
+pub mod usage;
+
+pub mod changes;
+pub mod event;
+pub mod refusal;
+pub mod session_state;
+
+pub use changes::{Changes, Context, Decided, Hint, Write};
+pub use digest::Digest;
+pub use event::EventPayload;
 pub use id::*;
+pub use refusal::Refusal;
 pub use secret::Secret;
+pub use session_state::SessionState;
 pub use time::Timestamp;
