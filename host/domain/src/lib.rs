@@ -7,6 +7,7 @@
 
 pub mod digest;
 pub mod id;
+pub mod run;
 pub mod secret;
 pub mod time;
 
