@@ -1,1 +1,10 @@
-//! See the room table of the architecture.
+//! Berth Core: the HTTP API, the scheduler and the gateway over one store.
+//!
+//! [`serve`] is the only entrance. Inside, data flows one way: `api` parses and answers, `domain` decides, `store` persists;
+//! the scheduler and the gateway act on what is committed. Memory holds caches, sockets and hints only.
+
+mod serve;
+mod settings;
+
+pub use serve::{Ready, ServeError, serve};
+pub use settings::{CoreSettings, Database, FirstProject};
