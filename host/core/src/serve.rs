@@ -41,15 +41,22 @@ pub async fn serve(
 ) -> Result<(), ServeError> {
     let listener = tokio::net::TcpListener::bind(settings.listen)
         .await
-        .map_err(|source| ServeError::Listen { address: settings.listen, source })?;
-    let address = listener
-        .local_addr()
-        .map_err(|source| ServeError::Listen { address: settings.listen, source })?;
+        .map_err(|source| ServeError::Listen {
+            address: settings.listen,
+            source,
+        })?;
+    let address = listener.local_addr().map_err(|source| ServeError::Listen {
+        address: settings.listen,
+        source,
+    })?;
     let public_url = match settings.public_url {
         Some(url) => url,
         None => loopback(address),
     };
-    ready(&Ready { address, public_url });
+    ready(&Ready {
+        address,
+        public_url,
+    });
     stop.cancelled().await;
     Ok(())
 }
@@ -57,7 +64,11 @@ pub async fn serve(
 /// The origin of a listener without a configured public URL.
 fn loopback(address: SocketAddr) -> Url {
     let mut url = BASE.clone();
-    let ip = if address.ip().is_unspecified() { std::net::Ipv4Addr::LOCALHOST.into() } else { address.ip() };
+    let ip = if address.ip().is_unspecified() {
+        std::net::Ipv4Addr::LOCALHOST.into()
+    } else {
+        address.ip()
+    };
     // A base with a host takes any address and port.
     let _ = url.set_ip_host(ip);
     let _ = url.set_port(Some(address.port()));

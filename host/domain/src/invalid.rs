@@ -25,13 +25,19 @@ impl Path {
             text.push('.');
         }
         text.push_str(name);
-        Self { text, unfit: self.unfit || !is_echoable(name) }
+        Self {
+            text,
+            unfit: self.unfit || !is_echoable(name),
+        }
     }
 
     /// An element below this place.
     #[must_use]
     pub fn index(&self, index: usize) -> Self {
-        Self { text: format!("{}[{index}]", self.text), unfit: self.unfit }
+        Self {
+            text: format!("{}[{index}]", self.text),
+            unfit: self.unfit,
+        }
     }
 
     /// The text, if it may be repeated to the caller (W-BODY-10).
@@ -90,25 +96,36 @@ pub struct Invalid {
 
 impl Invalid {
     fn shape(param: Option<String>, message: String) -> Self {
-        Self { code: InvalidCode::Shape, param, message }
+        Self {
+            code: InvalidCode::Shape,
+            param,
+            message,
+        }
     }
 
     /// E400-03.
     pub fn missing(path: &Path) -> Self {
-        Self::shape(path.echo().map(str::to_owned), format!("Missing required parameter: '{path}'."))
+        Self::shape(
+            path.echo().map(str::to_owned),
+            format!("Missing required parameter: '{path}'."),
+        )
     }
 
     /// E400-04; without the name if it cannot be repeated (W-BODY-10).
     pub fn unknown(path: &Path) -> Self {
         match path.echo() {
-            Some(text) => Self::shape(Some(text.to_owned()), format!("Unknown parameter: '{text}'.")),
+            Some(text) => Self::shape(
+                Some(text.to_owned()),
+                format!("Unknown parameter: '{text}'."),
+            ),
             None => Self::shape(None, "Unknown parameter.".to_owned()),
         }
     }
 
     /// E400-05.
     pub fn mistyped(path: &Path, expected: impl fmt::Display, got: Kind) -> Self {
-        let message = format!("Invalid type for '{path}': expected {expected}, but got {got} instead.");
+        let message =
+            format!("Invalid type for '{path}': expected {expected}, but got {got} instead.");
         Self::shape(path.echo().map(str::to_owned), message)
     }
 
@@ -125,14 +142,24 @@ impl Invalid {
 
     /// E400-07.
     pub fn below_minimum(path: &Path, minimum: i64, got: &str) -> Self {
-        let got = if is_echoable(got) { format!(", but got {got} instead") } else { String::new() };
-        let message = format!("Invalid '{path}': integer below minimum value. Expected a value >= {minimum}{got}.");
+        let got = if is_echoable(got) {
+            format!(", but got {got} instead")
+        } else {
+            String::new()
+        };
+        let message = format!(
+            "Invalid '{path}': integer below minimum value. Expected a value >= {minimum}{got}."
+        );
         Self::shape(path.echo().map(str::to_owned), message)
     }
 
     /// E400-08: a function declared twice.
     pub fn repeated_function(name: &str) -> Self {
-        let name = if is_echoable(name) { format!(": {name}") } else { String::new() };
+        let name = if is_echoable(name) {
+            format!(": {name}")
+        } else {
+            String::new()
+        };
         Self::shape(None, format!("duplicate function tool name{name}"))
     }
 
@@ -143,17 +170,33 @@ impl Invalid {
 
     /// E400-09.
     pub fn function_schema(name: &str, root: &str) -> Self {
-        let name = if is_echoable(name) { format!(" '{name}'") } else { String::new() };
-        let got = if is_echoable(root) { format!(", got 'type: \"{root}\"'") } else { String::new() };
-        let message =
-            format!("Invalid schema for function{name}: schema must be a JSON Schema of 'type: \"object\"'{got}.");
+        let name = if is_echoable(name) {
+            format!(" '{name}'")
+        } else {
+            String::new()
+        };
+        let got = if is_echoable(root) {
+            format!(", got 'type: \"{root}\"'")
+        } else {
+            String::new()
+        };
+        let message = format!(
+            "Invalid schema for function{name}: schema must be a JSON Schema of 'type: \"object\"'{got}."
+        );
         Self::shape(None, message)
     }
 
     /// E400-10.
     pub fn output_schema(root: &str) -> Self {
-        let got = if is_echoable(root) { format!("; got \"{root}\"") } else { String::new() };
-        Self::shape(None, format!("agent.text.format.schema must have top-level type \"object\"{got}"))
+        let got = if is_echoable(root) {
+            format!("; got \"{root}\"")
+        } else {
+            String::new()
+        };
+        Self::shape(
+            None,
+            format!("agent.text.format.schema must have top-level type \"object\"{got}"),
+        )
     }
 
     /// E400-11.
@@ -185,7 +228,8 @@ impl Invalid {
 
     /// E400-14.
     pub fn metadata_value(key: &str, got: Kind) -> Self {
-        let message = format!("Invalid type for 'metadata.{key}': expected a string, but got {got} instead.");
+        let message =
+            format!("Invalid type for 'metadata.{key}': expected a string, but got {got} instead.");
         Self::shape(Some(format!("metadata.{key}")), message)
     }
 
@@ -203,13 +247,20 @@ impl Invalid {
 
     /// E400-18.
     pub fn input_required() -> Self {
-        Self::shape(None, "conversation-only sessions currently require initial input".to_owned())
+        Self::shape(
+            None,
+            "conversation-only sessions currently require initial input".to_owned(),
+        )
     }
 
     /// E400-20.
     pub fn request() -> Self {
         let message = "Invalid resource identifier or request limits.".to_owned();
-        Self { code: InvalidCode::Request, param: None, message }
+        Self {
+            code: InvalidCode::Request,
+            param: None,
+            message,
+        }
     }
 
     /// E400-21: the official client's helper compares this text (W-SDK-5, WB-1).
@@ -223,12 +274,19 @@ impl Invalid {
 
     /// E400-22.
     pub fn foreign_call() -> Self {
-        Self::shape(None, "The tool call belongs to a different Turn.".to_owned())
+        Self::shape(
+            None,
+            "The tool call belongs to a different Turn.".to_owned(),
+        )
     }
 
     /// E400-23: outside of what the harness or this service supports.
     pub fn unsupported(param: Option<&str>, message: impl Into<String>) -> Self {
-        Self { code: InvalidCode::Configuration, param: param.map(str::to_owned), message: message.into() }
+        Self {
+            code: InvalidCode::Configuration,
+            param: param.map(str::to_owned),
+            message: message.into(),
+        }
     }
 
     /// E400-24.
@@ -286,7 +344,10 @@ mod tests {
     #[test]
     fn texts_are_exact() {
         let path = Path::root().member("tools").index(0).member("type");
-        assert_eq!(Invalid::missing(&path).message, "Missing required parameter: 'tools[0].type'.");
+        assert_eq!(
+            Invalid::missing(&path).message,
+            "Missing required parameter: 'tools[0].type'."
+        );
         assert_eq!(
             Invalid::not_one_of(&path, "x", &["a", "b", "c"]).message,
             "Invalid value: 'x'. Supported values are: 'a', 'b', and 'c'."
@@ -306,10 +367,23 @@ mod tests {
         // W-BODY-10
         let long = "x".repeat(257);
         let unknown = Invalid::unknown(&Path::root().member(&long));
-        assert_eq!((unknown.message.as_str(), unknown.param), ("Unknown parameter.", None));
-        let value = Invalid::not_one_of(&Path::root().member("service_tier"), "a\u{7}", &["auto", "fast"]);
-        assert_eq!(value.message, "Invalid value. Supported values are: 'auto' and 'fast'.");
-        assert_eq!(Invalid::repeated_function(&long).message, "duplicate function tool name");
+        assert_eq!(
+            (unknown.message.as_str(), unknown.param),
+            ("Unknown parameter.", None)
+        );
+        let value = Invalid::not_one_of(
+            &Path::root().member("service_tier"),
+            "a\u{7}",
+            &["auto", "fast"],
+        );
+        assert_eq!(
+            value.message,
+            "Invalid value. Supported values are: 'auto' and 'fast'."
+        );
+        assert_eq!(
+            Invalid::repeated_function(&long).message,
+            "duplicate function tool name"
+        );
         assert!(is_echoable(&"x".repeat(256)));
     }
 }

@@ -51,7 +51,9 @@ pub struct Json<'a> {
 impl<'a> Json<'a> {
     /// Takes text that is one valid JSON value (the gate has checked it).
     pub fn new(text: &'a str) -> Self {
-        Self { text: text.trim_matches([' ', '\t', '\r', '\n']) }
+        Self {
+            text: text.trim_matches([' ', '\t', '\r', '\n']),
+        }
     }
 
     /// The caller's own bytes of this value.
@@ -89,7 +91,9 @@ impl<'a> Json<'a> {
 
     /// One member of an object.
     pub fn get(self, name: &str) -> Option<Json<'a>> {
-        self.members()?.into_iter().find_map(|(key, value)| (key == name).then_some(value))
+        self.members()?
+            .into_iter()
+            .find_map(|(key, value)| (key == name).then_some(value))
     }
 
     /// The text of a string value.
@@ -111,7 +115,8 @@ impl<'a> Json<'a> {
     /// # Errors
     /// [`Invalid`] for any other kind, null included.
     pub fn to_text(self, path: &Path) -> Result<String, Invalid> {
-        self.string().ok_or_else(|| self.mistyped(path, Kind::String))
+        self.string()
+            .ok_or_else(|| self.mistyped(path, Kind::String))
     }
 
     /// A boolean, or the type error E400-05.
@@ -135,7 +140,10 @@ impl<'a> Json<'a> {
             return Err(self.mistyped(path, Kind::Integer));
         }
         let negative = self.text.starts_with('-');
-        let value = self.text.parse().unwrap_or(if negative { i64::MIN } else { i64::MAX });
+        let value = self
+            .text
+            .parse()
+            .unwrap_or(if negative { i64::MIN } else { i64::MAX });
         if value < minimum {
             return Err(Invalid::below_minimum(path, minimum, self.text));
         }
@@ -147,7 +155,8 @@ impl<'a> Json<'a> {
     /// # Errors
     /// [`Invalid`] for any other kind, null included.
     pub fn to_elements(self, path: &Path) -> Result<Vec<Json<'a>>, Invalid> {
-        self.elements().ok_or_else(|| self.mistyped(path, Kind::Array))
+        self.elements()
+            .ok_or_else(|| self.mistyped(path, Kind::Array))
     }
 
     /// An array of strings, or the type error E400-05 of the array or of the element.
@@ -156,7 +165,11 @@ impl<'a> Json<'a> {
     /// [`Invalid`] naming the array or its first element that is no string.
     pub fn to_texts(self, path: &Path) -> Result<Vec<String>, Invalid> {
         let elements = self.to_elements(path)?;
-        elements.into_iter().enumerate().map(|(index, element)| element.to_text(&path.index(index))).collect()
+        elements
+            .into_iter()
+            .enumerate()
+            .map(|(index, element)| element.to_text(&path.index(index)))
+            .collect()
     }
 
     /// The bytes of an object, or the type error E400-05 with `expected`.
@@ -193,8 +206,13 @@ impl<'a> Object<'a> {
     /// # Errors
     /// E400-05 if it is no object.
     pub fn any(json: Json<'a>, path: &Path) -> Result<Self, Invalid> {
-        let members = json.members().ok_or_else(|| json.mistyped(path, Kind::Object))?;
-        Ok(Self { path: path.clone(), members })
+        let members = json
+            .members()
+            .ok_or_else(|| json.mistyped(path, Kind::Object))?;
+        Ok(Self {
+            path: path.clone(),
+            members,
+        })
     }
 
     /// Refuses the first member that is not `known`.
@@ -202,7 +220,11 @@ impl<'a> Object<'a> {
     /// # Errors
     /// E400-04.
     pub fn only(&self, known: &[&str]) -> Result<(), Invalid> {
-        match self.members.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+        match self
+            .members
+            .iter()
+            .find(|(name, _)| !known.contains(&name.as_str()))
+        {
             Some((name, _)) => Err(Invalid::unknown(&self.path.member(name))),
             None => Ok(()),
         }
@@ -210,7 +232,9 @@ impl<'a> Object<'a> {
 
     /// A member by name.
     pub fn get(&self, name: &str) -> Option<Json<'a>> {
-        self.members.iter().find_map(|(key, value)| (key == name).then_some(*value))
+        self.members
+            .iter()
+            .find_map(|(key, value)| (key == name).then_some(*value))
     }
 
     /// The path of a member, present or not.
@@ -220,7 +244,9 @@ impl<'a> Object<'a> {
 
     /// Members in document order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Json<'a>, Path)> {
-        self.members.iter().map(|(name, value)| (name.as_str(), *value, self.path.member(name)))
+        self.members
+            .iter()
+            .map(|(name, value)| (name.as_str(), *value, self.path.member(name)))
     }
 
     /// A required member that was parsed into `value`.
@@ -254,8 +280,15 @@ impl<T> Field<T> {
     ///
     /// # Errors
     /// Those of `read`.
-    pub fn read<'a>(json: Json<'a>, read: impl FnOnce(Json<'a>) -> Result<T, Invalid>) -> Result<Self, Invalid> {
-        if json.is_null() { Ok(Field::Null) } else { read(json).map(Field::Value) }
+    pub fn read<'a>(
+        json: Json<'a>,
+        read: impl FnOnce(Json<'a>) -> Result<T, Invalid>,
+    ) -> Result<Self, Invalid> {
+        if json.is_null() {
+            Ok(Field::Null)
+        } else {
+            read(json).map(Field::Value)
+        }
     }
 
     /// The value; omitted and null alike are `None`.
@@ -314,7 +347,9 @@ impl Opaque {
 
     /// Keeps text if it is one valid JSON value.
     pub fn parse(text: &str) -> Option<Self> {
-        serde_json::from_str::<&RawValue>(text).ok().map(|raw| Self(raw.get().to_owned()))
+        serde_json::from_str::<&RawValue>(text)
+            .ok()
+            .map(|raw| Self(raw.get().to_owned()))
     }
 }
 
@@ -333,7 +368,8 @@ impl Serialize for Opaque {
 
 impl<'de> Deserialize<'de> for Opaque {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Box::<RawValue>::deserialize(deserializer).map(|raw| Self(Box::<str>::from(raw).into_string()))
+        Box::<RawValue>::deserialize(deserializer)
+            .map(|raw| Self(Box::<str>::from(raw).into_string()))
     }
 }
 
@@ -364,7 +400,10 @@ impl<'de> Visitor<'de> for LevelVisitor {
         while let Some((name, value)) = map.next_entry::<String, &'de RawValue>()? {
             members.push((name, Json::new(value.get())));
         }
-        Ok(Level { members: Some(members), elements: None })
+        Ok(Level {
+            members: Some(members),
+            elements: None,
+        })
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Level<'de>, A::Error> {
@@ -372,7 +411,10 @@ impl<'de> Visitor<'de> for LevelVisitor {
         while let Some(value) = seq.next_element::<&'de RawValue>()? {
             elements.push(Json::new(value.get()));
         }
-        Ok(Level { members: None, elements: Some(elements) })
+        Ok(Level {
+            members: None,
+            elements: Some(elements),
+        })
     }
 }
 
@@ -383,10 +425,18 @@ mod tests {
     #[test]
     fn reads_one_level_in_document_order_and_keeps_the_bytes() {
         let json = Json::new(r#" {"b": 1e400, "a" : [1.0, 12345678901234567890123], "c":null} "#);
-        let names: Vec<_> = json.members().unwrap().into_iter().map(|(name, _)| name).collect();
+        let names: Vec<_> = json
+            .members()
+            .unwrap()
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect();
         assert_eq!(names, ["b", "a", "c"]);
         assert_eq!(json.get("b").unwrap().text(), "1e400");
-        assert_eq!(json.get("a").unwrap().elements().unwrap()[1].text(), "12345678901234567890123");
+        assert_eq!(
+            json.get("a").unwrap().elements().unwrap()[1].text(),
+            "12345678901234567890123"
+        );
         assert!(json.get("c").unwrap().is_null());
         assert!(json.elements().is_none());
     }

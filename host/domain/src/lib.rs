@@ -5,8 +5,14 @@
 //! and effects are performed by the callers. `store` loads a [`SessionState`], calls one decision, applies its [`Changes`]
 //! and commits; `core::api` maps each [`Refusal`] to an answer and renders each [`EventPayload`].
 
+pub mod agent;
+pub mod content;
 pub mod digest;
 pub mod id;
+pub mod invalid;
+pub mod json;
+pub mod metadata;
+pub mod model;
 pub mod run;
 pub mod secret;
 pub mod time;

@@ -23,7 +23,9 @@ pub struct Metadata(Vec<(String, String)>);
 impl Metadata {
     /// The pairs, in the caller's order.
     pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+        self.0
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
     /// Reports the first value that is no string, before anything else of a body is looked at (W-META-2).
@@ -31,7 +33,10 @@ impl Metadata {
     /// # Errors
     /// E400-14.
     pub fn check_values(body: Json<'_>) -> Result<(), Invalid> {
-        let pairs = body.get("metadata").and_then(Json::members).unwrap_or_default();
+        let pairs = body
+            .get("metadata")
+            .and_then(Json::members)
+            .unwrap_or_default();
         match pairs.iter().find(|(_, value)| value.kind() != Kind::String) {
             Some((key, value)) => Err(Invalid::metadata_value(key, value.kind())),
             None => Ok(()),
@@ -48,7 +53,9 @@ impl Metadata {
         };
         let mut pairs = Vec::with_capacity(members.len());
         for (key, value) in members {
-            let text = value.string().ok_or_else(|| Invalid::metadata_value(&key, value.kind()))?;
+            let text = value
+                .string()
+                .ok_or_else(|| Invalid::metadata_value(&key, value.kind()))?;
             pairs.push((key, text));
         }
         if pairs.len() > MAX_PAIRS {
@@ -154,7 +161,10 @@ mod tests {
             "Invalid 'metadata': too many properties. Expected an object with at most 16 properties, but got an object \
              with 17 properties instead."
         );
-        let value = parse(&object([("b".into(), "x".repeat(513)), ("c".repeat(65), "".into())].into_iter())).unwrap_err();
+        let value = parse(&object(
+            [("b".into(), "x".repeat(513)), ("c".repeat(65), "".into())].into_iter(),
+        ))
+        .unwrap_err();
         assert_eq!(value.param.as_deref(), Some("metadata.b"));
         assert_eq!(
             value.message,
@@ -166,7 +176,10 @@ mod tests {
     #[test]
     fn reports_keys_in_sorted_order_and_repeats_long_ones() {
         let long = "a".repeat(65);
-        let error = parse(&object([("b".into(), "x".repeat(600)), (long.clone(), "".into())].into_iter())).unwrap_err();
+        let error = parse(&object(
+            [("b".into(), "x".repeat(600)), (long.clone(), "".into())].into_iter(),
+        ))
+        .unwrap_err();
         assert_eq!(error.param, Some(format!("metadata.{long}")));
         assert_eq!(
             error.message,
@@ -180,8 +193,12 @@ mod tests {
     #[test]
     fn a_value_that_is_no_string_comes_first() {
         // W-META-2
-        let error = Metadata::check_values(Json::new(r#"{"model":5,"metadata":{"k":"v","n":1}}"#)).unwrap_err();
-        assert_eq!(error.message, "Invalid type for 'metadata.n': expected a string, but got an integer instead.");
+        let error = Metadata::check_values(Json::new(r#"{"model":5,"metadata":{"k":"v","n":1}}"#))
+            .unwrap_err();
+        assert_eq!(
+            error.message,
+            "Invalid type for 'metadata.n': expected a string, but got an integer instead."
+        );
         assert_eq!(error.param.as_deref(), Some("metadata.n"));
         assert!(Metadata::check_values(Json::new(r#"{"metadata":null}"#)).is_ok());
     }

@@ -101,7 +101,13 @@ impl ProviderBundle {
     /// # Errors
     /// E400-03 to E400-07 with the path of the member.
     pub fn parse(json: Json<'_>, path: &Path) -> Result<Self, Invalid> {
-        const KNOWN: &[&str] = &["protocol", "base_url", "api_key", "context_window", "max_output_tokens"];
+        const KNOWN: &[&str] = &[
+            "protocol",
+            "base_url",
+            "api_key",
+            "context_window",
+            "max_output_tokens",
+        ];
         let object = Object::open(json, path, KNOWN)?;
         let (mut protocol, mut base_url, mut api_key) = (None, None, None);
         let (mut context_window, mut max_output_tokens) = (None, None);
@@ -110,7 +116,9 @@ impl ProviderBundle {
                 "protocol" => {
                     let word = value.to_text(&path)?;
                     let known = Protocol::from_word(&word);
-                    protocol = Some(known.ok_or_else(|| Invalid::not_one_of(&path, &word, Protocol::WORDS))?);
+                    protocol = Some(
+                        known.ok_or_else(|| Invalid::not_one_of(&path, &word, Protocol::WORDS))?,
+                    );
                 }
                 "base_url" => base_url = Some(value.to_text(&path)?),
                 "api_key" => api_key = Some(Secret::from(value.to_text(&path)?)),
@@ -121,7 +129,15 @@ impl ProviderBundle {
         let protocol = object.required(protocol, "protocol")?;
         let base_url = object.required(base_url, "base_url")?;
         let api_key = object.required(api_key, "api_key")?;
-        Ok(Self { view: ProviderView { protocol, base_url, context_window, max_output_tokens }, api_key })
+        Ok(Self {
+            view: ProviderView {
+                protocol,
+                base_url,
+                context_window,
+                max_output_tokens,
+            },
+            api_key,
+        })
     }
 
     /// The first thing wrong with the content (MDL-002 to MDL-004). `allow_loopback` also admits plain `http` to a loopback
@@ -131,7 +147,10 @@ impl ProviderBundle {
             return Some(ProviderFault::BaseUrl);
         }
         let key = self.api_key.expose();
-        if key.is_empty() || key.len() > MAX_API_KEY || key.iter().any(|byte| matches!(byte, 0 | b'\r' | b'\n')) {
+        if key.is_empty()
+            || key.len() > MAX_API_KEY
+            || key.iter().any(|byte| matches!(byte, 0 | b'\r' | b'\n'))
+        {
             return Some(ProviderFault::ApiKey);
         }
         match (self.view.context_window, self.view.max_output_tokens) {
@@ -147,15 +166,18 @@ impl ProviderBundle {
     pub fn check(&self, path: &Path, allow_loopback: bool) -> Result<(), Invalid> {
         let (member, message) = match self.fault(allow_loopback) {
             None => return Ok(()),
-            Some(ProviderFault::BaseUrl) => {
-                ("base_url", "The model provider's base_url must be an HTTPS URL without credentials, query or fragment.")
-            }
-            Some(ProviderFault::ApiKey) => {
-                ("api_key", "The model provider's api_key must be 1 to 16384 bytes without NUL, CR or LF.")
-            }
-            Some(ProviderFault::MaxOutputTokens) => {
-                ("max_output_tokens", "The model provider's max_output_tokens must not exceed its context_window.")
-            }
+            Some(ProviderFault::BaseUrl) => (
+                "base_url",
+                "The model provider's base_url must be an HTTPS URL without credentials, query or fragment.",
+            ),
+            Some(ProviderFault::ApiKey) => (
+                "api_key",
+                "The model provider's api_key must be 1 to 16384 bytes without NUL, CR or LF.",
+            ),
+            Some(ProviderFault::MaxOutputTokens) => (
+                "max_output_tokens",
+                "The model provider's max_output_tokens must not exceed its context_window.",
+            ),
         };
         Err(Invalid::unsupported(path.member(member).echo(), message))
     }
@@ -166,17 +188,22 @@ fn count(json: Json<'_>, path: &Path) -> Result<Option<u64>, Invalid> {
     if json.is_null() {
         return Ok(None);
     }
-    json.to_integer(path, 0).map(|value| u64::try_from(value).ok())
+    json.to_integer(path, 0)
+        .map(|value| u64::try_from(value).ok())
 }
 
 /// HTTPS, valid host, no credentials, query or fragment (MDL-002). The raw text is looked at first: the URL parser accepts
 /// back-slashes, tabs and surrounding space.
 fn is_endpoint(text: &str, allow_loopback: bool) -> bool {
-    if text.len() > 2048 || text.contains(['\\', '?', '#', '@']) || text.chars().any(|c| c.is_whitespace() || c.is_control())
+    if text.len() > 2048
+        || text.contains(['\\', '?', '#', '@'])
+        || text.chars().any(|c| c.is_whitespace() || c.is_control())
     {
         return false;
     }
-    let Ok(url) = url::Url::parse(text) else { return false };
+    let Ok(url) = url::Url::parse(text) else {
+        return false;
+    };
     let Some(host) = url.host() else { return false };
     match url.scheme() {
         "https" => true,
@@ -202,15 +229,23 @@ mod tests {
 
     fn with(base_url: &str, key: &str, rest: &str) -> ProviderBundle {
         let key = serde_json::to_string(key).unwrap();
-        bundle(&format!(r#"{{"protocol":"responses","base_url":"{base_url}","api_key":{key}{rest}}}"#)).unwrap()
+        bundle(&format!(
+            r#"{{"protocol":"responses","base_url":"{base_url}","api_key":{key}{rest}}}"#
+        ))
+        .unwrap()
     }
 
     #[test]
     fn a_partial_bundle_is_refused() {
         // MDL-025
-        assert_eq!(bundle("{}").unwrap_err().message, "Missing required parameter: 'p.protocol'.");
         assert_eq!(
-            bundle(r#"{"protocol":"responses","base_url":"https://h","api_key_configured":true}"#).unwrap_err().message,
+            bundle("{}").unwrap_err().message,
+            "Missing required parameter: 'p.protocol'."
+        );
+        assert_eq!(
+            bundle(r#"{"protocol":"responses","base_url":"https://h","api_key_configured":true}"#)
+                .unwrap_err()
+                .message,
             "Unknown parameter: 'p.api_key_configured'."
         );
         assert_eq!(
@@ -222,7 +257,11 @@ mod tests {
     #[test]
     fn endpoints_are_https_and_bare() {
         // MDL-002
-        for good in ["https://api.example.com/v1", "https://10.0.0.1:8443", "https://[::1]/x"] {
+        for good in [
+            "https://api.example.com/v1",
+            "https://10.0.0.1:8443",
+            "https://[::1]/x",
+        ] {
             assert!(is_endpoint(good, false), "{good}");
         }
         for bad in [
@@ -240,8 +279,15 @@ mod tests {
         ] {
             assert!(!is_endpoint(bad, false), "{bad}");
         }
-        for loopback in ["http://127.0.0.1:9", "http://[::1]:9/v1", "http://localhost:9"] {
-            assert!(is_endpoint(loopback, true) && !is_endpoint(loopback, false), "{loopback}");
+        for loopback in [
+            "http://127.0.0.1:9",
+            "http://[::1]:9/v1",
+            "http://localhost:9",
+        ] {
+            assert!(
+                is_endpoint(loopback, true) && !is_endpoint(loopback, false),
+                "{loopback}"
+            );
         }
         assert!(!is_endpoint("http://10.0.0.1", true));
         assert!(!is_endpoint("http://127.0.0.1.example.com", true));
@@ -250,19 +296,39 @@ mod tests {
     #[test]
     fn faults_come_in_a_fixed_order() {
         // MDL-003, MDL-004, W-ADM-3
-        assert_eq!(with("http://h", "", "").fault(false), Some(ProviderFault::BaseUrl));
+        assert_eq!(
+            with("http://h", "", "").fault(false),
+            Some(ProviderFault::BaseUrl)
+        );
         for key in ["", "a\nb", "a\0", &"x".repeat(MAX_API_KEY + 1)] {
-            assert_eq!(with("https://h", key, "").fault(false), Some(ProviderFault::ApiKey));
+            assert_eq!(
+                with("https://h", key, "").fault(false),
+                Some(ProviderFault::ApiKey)
+            );
         }
         let limits = r#","context_window":10,"max_output_tokens":11"#;
-        assert_eq!(with("https://h", "k", limits).fault(false), Some(ProviderFault::MaxOutputTokens));
-        assert_eq!(with("https://h", "k", r#","context_window":10,"max_output_tokens":10"#).fault(false), None);
+        assert_eq!(
+            with("https://h", "k", limits).fault(false),
+            Some(ProviderFault::MaxOutputTokens)
+        );
+        assert_eq!(
+            with(
+                "https://h",
+                "k",
+                r#","context_window":10,"max_output_tokens":10"#
+            )
+            .fault(false),
+            None
+        );
         assert!(bundle(r#"{"protocol":"responses","context_window":-1}"#).is_err());
     }
 
     #[test]
     fn the_key_is_in_no_serialized_form() {
         let text = serde_json::to_string(&with("https://h", "canary", "")).unwrap();
-        assert!(!text.contains("canary") && !format!("{:?}", with("https://h", "canary", "")).contains("canary"));
+        assert!(
+            !text.contains("canary")
+                && !format!("{:?}", with("https://h", "canary", "")).contains("canary")
+        );
     }
 }

@@ -1,7 +1,5 @@
 //! Sessions: the row, its public status and what is projected from it (state-machines 1.1).
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use crate::call::CallId;
@@ -10,8 +8,7 @@ use crate::{
     AgentId, ConfigurationId, EnvironmentId, ProjectId, SessionId, Timestamp, TurnId, VaultId,
 };
 
-/// Metadata pairs of a Session.
-pub type Metadata = BTreeMap<String, String>;
+pub use crate::metadata::Metadata;
 
 /// Order of Turns and reservations in a Session; "newer" always means larger.
 #[derive(

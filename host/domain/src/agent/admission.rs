@@ -31,14 +31,23 @@ pub fn check(configuration: &AgentConfiguration, path: &Path) -> Result<(), Inva
         return refused(path.member("reasoning"), message);
     }
     if configuration.service_tier != ServiceTier::Auto {
-        return refused(path.member("service_tier"), "Execution currently supports service_tier=auto only.");
+        return refused(
+            path.member("service_tier"),
+            "Execution currently supports service_tier=auto only.",
+        );
     }
     check_tools(&configuration.tools, &path.member("tools"))?;
     if configuration.multi_agent.enabled {
-        return refused(path.member("multi_agent"), "Subagents are not supported by this service.");
+        return refused(
+            path.member("multi_agent"),
+            "Subagents are not supported by this service.",
+        );
     }
     if let Format::JsonSchema(_) = configuration.text.format {
-        return refused(path.member("text").member("format"), "Structured output is not supported by this service.");
+        return refused(
+            path.member("text").member("format"),
+            "Structured output is not supported by this service.",
+        );
     }
     Ok(())
 }
@@ -48,10 +57,16 @@ fn check_tools(tools: &[Tool], path: &Path) -> Result<(), Invalid> {
     for (index, tool) in tools.iter().enumerate() {
         match tool {
             Tool::WebSearch(search) if search.mode != SearchMode::Disabled => {
-                return refused(&path.index(index), "Only disabled web_search is qualified for execution.");
+                return refused(
+                    &path.index(index),
+                    "Only disabled web_search is qualified for execution.",
+                );
             }
             Tool::ProgrammaticToolCalling { enabled: true } => {
-                return refused(&path.index(index), "Only disabled programmatic_tool_calling is qualified for execution.");
+                return refused(
+                    &path.index(index),
+                    "Only disabled programmatic_tool_calling is qualified for execution.",
+                );
             }
             _ => {}
         }
@@ -78,7 +93,8 @@ fn check_names(tools: &[Tool], path: &Path) -> Result<(), Invalid> {
         match tool {
             Tool::Function(function) => {
                 functions += 1;
-                named &= !function.name.trim().is_empty() && function.name.len() <= MAX_FUNCTION_NAME;
+                named &=
+                    !function.name.trim().is_empty() && function.name.len() <= MAX_FUNCTION_NAME;
             }
             Tool::ProgrammaticToolCalling { .. } => controls += 1,
             Tool::Mcp(mcp) => distinct_labels &= labels.insert(mcp.server_label.as_str()),
@@ -143,7 +159,11 @@ mod tests {
                 "Deferred function discovery is not supported by this service.",
                 "agent.tools[0]",
             ),
-            (r#""multi_agent":{"enabled":true}"#.to_owned(), "Subagents are not supported by this service.", "agent.multi_agent"),
+            (
+                r#""multi_agent":{"enabled":true}"#.to_owned(),
+                "Subagents are not supported by this service.",
+                "agent.multi_agent",
+            ),
         ] {
             let (text, at) = refused(&format!(r#"{{"model":"m",{members}}}"#));
             assert_eq!((text.as_str(), at.as_deref()), (message, Some(param)));
@@ -156,6 +176,10 @@ mod tests {
         let text = r#"{"model":"m","multi_agent":{"enabled":false},"tools":[{"type":"web_search","mode":"disabled"},
             {"type":"programmatic_tool_calling","enabled":false}]}"#;
         let patch = parse(Json::new(text), &Path::root(), AgentShape::Create).unwrap();
-        check(&AgentConfiguration::from_patch(patch, "m".into()), &Path::root()).unwrap();
+        check(
+            &AgentConfiguration::from_patch(patch, "m".into()),
+            &Path::root(),
+        )
+        .unwrap();
     }
 }

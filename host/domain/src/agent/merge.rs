@@ -26,7 +26,10 @@ impl AgentConfiguration {
             instructions: patch.instructions.value(),
             multi_agent: patch.multi_agent.value().unwrap_or_default(),
             reasoning: patch.reasoning.value().unwrap_or_default(),
-            service_tier: patch.service_tier.value().unwrap_or(super::ServiceTier::Auto),
+            service_tier: patch
+                .service_tier
+                .value()
+                .unwrap_or(super::ServiceTier::Auto),
             text: patch.text.value().unwrap_or_default(),
             tools: patch.tools.value().unwrap_or_default(),
         }
@@ -64,7 +67,10 @@ impl AgentConfiguration {
 impl SavedAgent {
     /// Applies an update at `now`; an empty one only moves `updated_at` (W-TIME-2, S-AG-10, S-AG-15).
     pub fn update(&mut self, mut patch: AgentPatch, now: Timestamp) -> KeyChange {
-        let model_changed = patch.model.as_ref().is_some_and(|model| *model != self.configuration.model);
+        let model_changed = patch
+            .model
+            .as_ref()
+            .is_some_and(|model| *model != self.configuration.model);
         match std::mem::take(&mut patch.name) {
             Field::Omitted => {}
             other => self.name = other.value(),
@@ -137,7 +143,11 @@ impl AgentExtension {
 
 /// `{}` clears (NAT-006).
 fn some_parameters(parameters: Opaque) -> Option<Opaque> {
-    parameters.json().members().is_some_and(|members| !members.is_empty()).then_some(parameters)
+    parameters
+        .json()
+        .members()
+        .is_some_and(|members| !members.is_empty())
+        .then_some(parameters)
 }
 
 /// The agent of a Session before execution admission: saved members overridden whole by the inline ones.
@@ -154,13 +164,20 @@ pub struct Effective {
 impl Effective {
     /// Resolves the inline agent over the saved one (sessions 2.1: omitted inherits, `tools:null` clears).
     pub fn resolve(saved: Option<&SavedAgent>, inline: AgentPatch) -> Self {
-        let model = inline.model.clone().or_else(|| saved.map(|saved| saved.configuration.model.clone()));
+        let model = inline
+            .model
+            .clone()
+            .or_else(|| saved.map(|saved| saved.configuration.model.clone()));
         let name = saved.and_then(|saved| saved.name.clone());
         let configuration = match saved {
             Some(saved) => saved.configuration.clone().updated(inline),
             None => AgentConfiguration::from_patch(inline, model.clone().unwrap_or_default()),
         };
-        Self { name, configuration, model }
+        Self {
+            name,
+            configuration,
+            model,
+        }
     }
 }
 
@@ -202,7 +219,13 @@ mod tests {
         let before = agent.clone();
         let key = agent.update(patch("{}", AgentShape::Update), Timestamp::from_millis(5));
         assert!(matches!(key, KeyChange::Keep));
-        assert_eq!(agent, SavedAgent { updated_at: Timestamp::from_millis(5), ..before });
+        assert_eq!(
+            agent,
+            SavedAgent {
+                updated_at: Timestamp::from_millis(5),
+                ..before
+            }
+        );
     }
 
     #[test]
@@ -212,7 +235,10 @@ mod tests {
         let text = r#"{"name":null,"instructions":null,"metadata":null,"tools":null,"reasoning":{"effort":"low"}}"#;
         agent.update(patch(text, AgentShape::Update), Timestamp::from_millis(1));
         assert_eq!((agent.name, agent.configuration.instructions), (None, None));
-        assert_eq!((agent.metadata, agent.configuration.tools.len()), (Metadata::default(), 0));
+        assert_eq!(
+            (agent.metadata, agent.configuration.tools.len()),
+            (Metadata::default(), 0)
+        );
         assert!(agent.configuration.reasoning.effort.is_some());
     }
 
@@ -226,7 +252,10 @@ mod tests {
             (r#"{"x_agents_core":{"harness":"other"}}"#, false),
             (r#"{"x_agents_core":{"model_provider":null}}"#, false),
             (r#"{"x_agents_core":{"harness_config":{}}}"#, false),
-            (r#"{"model":"other","x_agents_core":{"harness_config":{"y":1}}}"#, true),
+            (
+                r#"{"model":"other","x_agents_core":{"harness_config":{"y":1}}}"#,
+                true,
+            ),
         ] {
             let mut agent = saved(AGENT);
             agent.update(patch(text, AgentShape::Update), Timestamp::from_millis(1));
@@ -238,23 +267,36 @@ mod tests {
     fn a_null_extension_clears_everything_with_the_secret() {
         // MDL-020, MDL-021
         let mut agent = saved(AGENT);
-        let key = agent.update(patch(r#"{"x_agents_core":null}"#, AgentShape::Update), Timestamp::from_millis(1));
+        let key = agent.update(
+            patch(r#"{"x_agents_core":null}"#, AgentShape::Update),
+            Timestamp::from_millis(1),
+        );
         assert!(matches!(key, KeyChange::Clear) && agent.extension.is_empty());
         let mut agent = saved(AGENT);
         let text = r#"{"x_agents_core":{"model_provider":null}}"#;
         let key = agent.update(patch(text, AgentShape::Update), Timestamp::from_millis(1));
         assert!(matches!(key, KeyChange::Clear));
-        assert_eq!((agent.extension.harness.as_deref(), agent.extension.model_provider), (Some("h"), None));
+        assert_eq!(
+            (
+                agent.extension.harness.as_deref(),
+                agent.extension.model_provider
+            ),
+            (Some("h"), None)
+        );
     }
 
     #[test]
     fn inline_members_override_whole() {
         // sessions 2.1
         let agent = saved(AGENT);
-        let effective = Effective::resolve(Some(&agent), patch(r#"{"tools":null}"#, AgentShape::Inline));
+        let effective =
+            Effective::resolve(Some(&agent), patch(r#"{"tools":null}"#, AgentShape::Inline));
         assert_eq!(effective.configuration.tools, []);
         assert_eq!(effective.configuration.instructions.as_deref(), Some("i"));
-        assert_eq!((effective.model.as_deref(), effective.name.as_deref()), (Some("m"), Some("n")));
+        assert_eq!(
+            (effective.model.as_deref(), effective.name.as_deref()),
+            (Some("m"), Some("n"))
+        );
         assert_eq!(Effective::resolve(None, AgentPatch::default()).model, None);
     }
 }

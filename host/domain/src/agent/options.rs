@@ -17,11 +17,6 @@ macro_rules! words {
             /// Every word, in the order messages list them.
             pub const WORDS: &'static [&'static str] = &[$($word),+];
 
-            /// The word on the wire.
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $word),+ }
-            }
-
             /// Reads the word.
             ///
             /// # Errors
@@ -69,8 +64,14 @@ impl Reasoning {
         let mut reasoning = Self::default();
         for (name, value, path) in object.iter() {
             match name {
-                "effort" => reasoning.effort = Field::read(value, |value| Effort::parse(value, &path))?.value(),
-                _ => reasoning.summary = Field::read(value, |value| Summary::parse(value, &path))?.value(),
+                "effort" => {
+                    reasoning.effort =
+                        Field::read(value, |value| Effort::parse(value, &path))?.value()
+                }
+                _ => {
+                    reasoning.summary =
+                        Field::read(value, |value| Summary::parse(value, &path))?.value()
+                }
             }
         }
         Ok(reasoning)
@@ -99,7 +100,10 @@ pub enum Format {
 
 impl Default for Text {
     fn default() -> Self {
-        Self { format: Format::Text, verbosity: Verbosity::Medium }
+        Self {
+            format: Format::Text,
+            verbosity: Verbosity::Medium,
+        }
     }
 }
 
@@ -110,7 +114,9 @@ impl Text {
         for (name, value, path) in object.iter() {
             match name {
                 "format" => {
-                    text.format = Field::read(value, |value| Format::parse(value, &path))?.value().unwrap_or(Format::Text);
+                    text.format = Field::read(value, |value| Format::parse(value, &path))?
+                        .value()
+                        .unwrap_or(Format::Text);
                 }
                 _ => {
                     let verbosity = Field::read(value, |value| Verbosity::parse(value, &path))?;
@@ -125,13 +131,19 @@ impl Text {
 impl Format {
     fn parse(json: Json<'_>, path: &Path) -> Result<Self, Invalid> {
         let object = Object::any(json, path)?;
-        let kind = object.get("type").map(|kind| FormatKind::parse(kind, &object.path("type"))).transpose()?;
+        let kind = object
+            .get("type")
+            .map(|kind| FormatKind::parse(kind, &object.path("type")))
+            .transpose()?;
         match object.required(kind, "type")? {
             FormatKind::Text => object.only(&["type"]).map(|()| Format::Text),
             FormatKind::JsonSchema => {
                 object.only(&["type", "schema"])?;
                 let path = object.path("schema");
-                let schema = object.get("schema").map(|schema| schema.to_opaque_object(&path, FREE_FORM)).transpose()?;
+                let schema = object
+                    .get("schema")
+                    .map(|schema| schema.to_opaque_object(&path, FREE_FORM))
+                    .transpose()?;
                 object.required(schema, "schema").map(Format::JsonSchema)
             }
         }
@@ -163,6 +175,9 @@ impl MultiAgent {
         }
         let enabled = object.required(enabled, "enabled")?;
         let max_concurrent_subagents = enabled.then(|| most.unwrap_or(DEFAULT_SUBAGENTS));
-        Ok(Self { enabled, max_concurrent_subagents })
+        Ok(Self {
+            enabled,
+            max_concurrent_subagents,
+        })
     }
 }

@@ -30,29 +30,53 @@ const SAVED: &[&str] = &[
     "tools",
     "x_agents_core",
 ];
-const INLINE: &[&str] =
-    &["model", "instructions", "multi_agent", "reasoning", "service_tier", "text", "tools", "x_agents_core"];
+const INLINE: &[&str] = &[
+    "model",
+    "instructions",
+    "multi_agent",
+    "reasoning",
+    "service_tier",
+    "text",
+    "tools",
+    "x_agents_core",
+];
 
 /// Reads an agent. Metadata values of another kind are the caller's to report first (W-META-2).
 ///
 /// # Errors
 /// E400-03 to E400-16 with the path of the member.
 pub fn parse(json: Json<'_>, path: &Path, shape: AgentShape) -> Result<AgentPatch, Invalid> {
-    let known = if shape == AgentShape::Inline { INLINE } else { SAVED };
+    let known = if shape == AgentShape::Inline {
+        INLINE
+    } else {
+        SAVED
+    };
     let object = Object::open(json, path, known)?;
     let mut patch = AgentPatch::default();
     for (name, value, path) in object.iter() {
         match name {
             "model" => patch.model = Some(value.to_text(&path)?),
             "name" => patch.name = Field::read(value, |value| parse_name(value, &path))?,
-            "instructions" => patch.instructions = Field::read(value, |value| value.to_text(&path))?,
+            "instructions" => {
+                patch.instructions = Field::read(value, |value| value.to_text(&path))?
+            }
             "metadata" => patch.metadata = Metadata::field(value, &path)?,
-            "multi_agent" => patch.multi_agent = Field::read(value, |value| MultiAgent::parse(value, &path))?,
-            "reasoning" => patch.reasoning = Field::read(value, |value| Reasoning::parse(value, &path))?,
-            "service_tier" => patch.service_tier = Field::read(value, |value| ServiceTier::parse(value, &path))?,
+            "multi_agent" => {
+                patch.multi_agent = Field::read(value, |value| MultiAgent::parse(value, &path))?
+            }
+            "reasoning" => {
+                patch.reasoning = Field::read(value, |value| Reasoning::parse(value, &path))?
+            }
+            "service_tier" => {
+                patch.service_tier = Field::read(value, |value| ServiceTier::parse(value, &path))?
+            }
             "text" => patch.text = Field::read(value, |value| Text::parse(value, &path))?,
-            "tools" => patch.tools = Field::read(value, |value| tools::parse_tools(value, &path, shape))?,
-            _ => patch.extension = Field::read(value, |value| parse_extension(value, &path, shape))?,
+            "tools" => {
+                patch.tools = Field::read(value, |value| tools::parse_tools(value, &path, shape))?
+            }
+            _ => {
+                patch.extension = Field::read(value, |value| parse_extension(value, &path, shape))?
+            }
         }
     }
     if shape == AgentShape::Create {
@@ -61,7 +85,10 @@ pub fn parse(json: Json<'_>, path: &Path, shape: AgentShape) -> Result<AgentPatc
     if let Field::Value(tools) = &patch.tools {
         tools::check_whole(tools)?;
     }
-    if let Field::Value(Text { format: Format::JsonSchema(schema), .. }) = &patch.text
+    if let Field::Value(Text {
+        format: Format::JsonSchema(schema),
+        ..
+    }) = &patch.text
         && let Some(root) = tools::foreign_root(schema)
     {
         return Err(Invalid::output_schema(&root));
@@ -72,25 +99,42 @@ pub fn parse(json: Json<'_>, path: &Path, shape: AgentShape) -> Result<AgentPatc
 fn parse_name(json: Json<'_>, path: &Path) -> Result<String, Invalid> {
     let name = json.to_text(path)?;
     let length = name.chars().count();
-    if length > MAX_NAME { Err(Invalid::too_long("name", MAX_NAME, length)) } else { Ok(name) }
+    if length > MAX_NAME {
+        Err(Invalid::too_long("name", MAX_NAME, length))
+    } else {
+        Ok(name)
+    }
 }
 
 /// S-AG-14, S-AG-15; MDL-020 to MDL-026; SLC-002.
-fn parse_extension(json: Json<'_>, path: &Path, shape: AgentShape) -> Result<ExtensionPatch, Invalid> {
+fn parse_extension(
+    json: Json<'_>,
+    path: &Path,
+    shape: AgentShape,
+) -> Result<ExtensionPatch, Invalid> {
     let inline = shape == AgentShape::Inline;
-    let known: &[&str] =
-        if inline { &["harness", "harness_config"] } else { &["harness", "model_provider", "harness_config"] };
+    let known: &[&str] = if inline {
+        &["harness", "harness_config"]
+    } else {
+        &["harness", "model_provider", "harness_config"]
+    };
     let object = Object::open(json, path, known)?;
     if inline && object.is_empty() {
-        return Err(Invalid::other(path.echo(), format!("'{path}' must not be empty.")));
+        return Err(Invalid::other(
+            path.echo(),
+            format!("'{path}' must not be empty."),
+        ));
     }
     let mut extension = ExtensionPatch::default();
     for (name, value, path) in object.iter() {
         match name {
-            "harness" if shape == AgentShape::Update => extension.harness = Field::Value(value.to_text(&path)?),
+            "harness" if shape == AgentShape::Update => {
+                extension.harness = Field::Value(value.to_text(&path)?)
+            }
             "harness" => extension.harness = Field::read(value, |value| value.to_text(&path))?,
             "model_provider" => {
-                extension.model_provider = Field::read(value, |value| ProviderBundle::parse(value, &path))?;
+                extension.model_provider =
+                    Field::read(value, |value| ProviderBundle::parse(value, &path))?;
             }
             _ => extension.harness_config = Some(value.to_opaque_object(&path, FREE_FORM)?),
         }
@@ -138,13 +182,19 @@ mod tests {
         let text = r#"{"model":"m","instructions":null,"metadata":null,"multi_agent":null,"name":null,"reasoning":null,
             "service_tier":null,"text":{"format":null,"verbosity":null},"tools":null}"#;
         let saved = AgentConfiguration::from_patch(create(text).unwrap(), "m".into());
-        assert_eq!(saved, AgentConfiguration::from_patch(create(r#"{"model":"m"}"#).unwrap(), "m".into()));
+        assert_eq!(
+            saved,
+            AgentConfiguration::from_patch(create(r#"{"model":"m"}"#).unwrap(), "m".into())
+        );
     }
 
     #[test]
     fn reports_unknown_members_then_values_then_missing_ones() {
         // S-AG-4
-        assert_eq!(refused(r#"{"model":5,"Tools":[]}"#), at("Unknown parameter: 'Tools'.", "Tools"));
+        assert_eq!(
+            refused(r#"{"model":5,"Tools":[]}"#),
+            at("Unknown parameter: 'Tools'.", "Tools")
+        );
         assert_eq!(
             refused(r#"{"service_tier":"x","reasoning":5}"#),
             at(
@@ -152,12 +202,21 @@ mod tests {
                 "service_tier"
             )
         );
-        assert_eq!(refused("{}"), at("Missing required parameter: 'model'.", "model"));
+        assert_eq!(
+            refused("{}"),
+            at("Missing required parameter: 'model'.", "model")
+        );
         assert_eq!(
             refused(r#"{"model":null}"#),
-            at("Invalid type for 'model': expected a string, but got null instead.", "model")
+            at(
+                "Invalid type for 'model': expected a string, but got null instead.",
+                "model"
+            )
         );
-        assert_eq!(refused(r#"{"model":"m","tool_choice":1}"#), at("Unknown parameter: 'tool_choice'.", "tool_choice"));
+        assert_eq!(
+            refused(r#"{"model":"m","tool_choice":1}"#),
+            at("Unknown parameter: 'tool_choice'.", "tool_choice")
+        );
         assert_eq!(
             refused(r#"{"model":"m","reasoning":{"Effort":"low"}}"#),
             at("Unknown parameter: 'reasoning.Effort'.", "reasoning.Effort")
@@ -169,7 +228,10 @@ mod tests {
         // S-AG-4
         assert_eq!(
             refused(r#"{"model":"m","tools":[{"name":5}]}"#),
-            at("Missing required parameter: 'tools[0].type'.", "tools[0].type")
+            at(
+                "Missing required parameter: 'tools[0].type'.",
+                "tools[0].type"
+            )
         );
         assert_eq!(
             refused(r#"{"model":"m","tools":[{"x":1,"type":"function"}]}"#),
@@ -185,7 +247,10 @@ mod tests {
         );
         assert_eq!(
             refused(r#"{"model":"m","tools":[{"type":"function"}]}"#),
-            at("Missing required parameter: 'tools[0].name'.", "tools[0].name")
+            at(
+                "Missing required parameter: 'tools[0].name'.",
+                "tools[0].name"
+            )
         );
         assert_eq!(
             refused(r#"{"model":"m","multi_agent":{"enabled":true,"max_concurrent_subagents":0}}"#),
@@ -201,11 +266,17 @@ mod tests {
     fn the_whole_object_is_checked_before_repeats_and_roots() {
         // S-AG-4, E400-08 to E400-10
         let function = |name: &str, root: &str| {
-            format!(r#"{{"type":"function","name":"{name}","description":"","parameters":{{"type":"{root}"}}}}"#)
+            format!(
+                r#"{{"type":"function","name":"{name}","description":"","parameters":{{"type":"{root}"}}}}"#
+            )
         };
         let twice = format!("{},{}", function("f", "array"), function("f", "object"));
         assert_eq!(
-            refused(&format!(r#"{{"model":"m","tools":[{twice}],"text":{{"verbosity":"x"}}}}"#)).1.as_deref(),
+            refused(&format!(
+                r#"{{"model":"m","tools":[{twice}],"text":{{"verbosity":"x"}}}}"#
+            ))
+            .1
+            .as_deref(),
             Some("text.verbosity")
         );
         assert_eq!(
@@ -239,7 +310,9 @@ mod tests {
         let text = r#"{"model":"m","tools":[{"type":"function","name":"f","description":"d","parameters":{"maximum":1.10}},
             {"type":"web_search","location":{}},{"type":"programmatic_tool_calling"},{"type":"tool_search"},
             {"type":"mcp","server_label":"l","transport":{"type":"http","server_url":"https://x"}}]}"#;
-        let Field::Value(tools) = create(text).unwrap().tools else { panic!() };
+        let Field::Value(tools) = create(text).unwrap().tools else {
+            panic!()
+        };
         let stored = serde_json::to_string(&tools).unwrap();
         assert_eq!(
             stored,
@@ -251,23 +324,44 @@ mod tests {
     #[test]
     fn an_inline_agent_has_no_name_metadata_or_provider() {
         let inline = |text: &str| {
-            parse(Json::new(text), &Path::root().member("agent"), AgentShape::Inline).unwrap_err().message
+            parse(
+                Json::new(text),
+                &Path::root().member("agent"),
+                AgentShape::Inline,
+            )
+            .unwrap_err()
+            .message
         };
-        assert_eq!(inline(r#"{"name":"n"}"#), "Unknown parameter: 'agent.name'.");
+        assert_eq!(
+            inline(r#"{"name":"n"}"#),
+            "Unknown parameter: 'agent.name'."
+        );
         assert_eq!(
             inline(r#"{"x_agents_core":{"model_provider":{}}}"#),
             "Unknown parameter: 'agent.x_agents_core.model_provider'."
         );
-        assert_eq!(inline(r#"{"x_agents_core":{}}"#), "'agent.x_agents_core' must not be empty.");
+        assert_eq!(
+            inline(r#"{"x_agents_core":{}}"#),
+            "'agent.x_agents_core' must not be empty."
+        );
     }
 
     #[test]
     fn the_extension_tells_null_from_omission() {
         // S-AG-15, W-BODY-12
         let update = |text: &str| parse(Json::new(text), &Path::root(), AgentShape::Update);
-        assert_eq!(update(r#"{"x_agents_core":null}"#).unwrap().extension.value().map(|_| ()), None);
         assert_eq!(
-            update(r#"{"x_agents_core":{"harness":null}}"#).unwrap_err().message,
+            update(r#"{"x_agents_core":null}"#)
+                .unwrap()
+                .extension
+                .value()
+                .map(|_| ()),
+            None
+        );
+        assert_eq!(
+            update(r#"{"x_agents_core":{"harness":null}}"#)
+                .unwrap_err()
+                .message,
             "Invalid type for 'x_agents_core.harness': expected a string, but got null instead."
         );
         assert!(update(r#"{"x_agents_core":{"harness_config":null}}"#).is_err());

@@ -76,8 +76,16 @@ pub struct Mcp {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[allow(missing_docs, reason = "the members of api-surface 3.1")]
 pub enum Transport {
-    Http { server_url: String, headers: Opaque },
-    Stdio { command: String, cwd: String, args: Vec<String>, env_vars: Vec<String> },
+    Http {
+        server_url: String,
+        headers: Opaque,
+    },
+    Stdio {
+        command: String,
+        cwd: String,
+        args: Vec<String>,
+        env_vars: Vec<String>,
+    },
 }
 
 /// Web search.
@@ -104,9 +112,15 @@ pub struct Location {
 }
 
 /// Reads the member `tools`.
-pub(super) fn parse_tools(json: Json<'_>, path: &Path, shape: AgentShape) -> Result<Vec<Tool>, Invalid> {
+pub(super) fn parse_tools(
+    json: Json<'_>,
+    path: &Path,
+    shape: AgentShape,
+) -> Result<Vec<Tool>, Invalid> {
     let elements = json.to_elements(path)?.into_iter().enumerate();
-    elements.map(|(index, element)| Tool::parse(element, &path.index(index), shape)).collect()
+    elements
+        .map(|(index, element)| Tool::parse(element, &path.index(index), shape))
+        .collect()
 }
 
 /// Reports repeated tools, then function schemas with another root (E400-08, E400-09), in the tools' order.
@@ -159,14 +173,22 @@ impl Tool {
 
     fn parse(json: Json<'_>, path: &Path, shape: AgentShape) -> Result<Self, Invalid> {
         let object = Object::any(json, path)?;
-        let kind = object.get("type").map(|kind| ToolKind::parse(kind, &object.path("type"))).transpose()?;
+        let kind = object
+            .get("type")
+            .map(|kind| ToolKind::parse(kind, &object.path("type")))
+            .transpose()?;
         match object.required(kind, "type")? {
             ToolKind::Function => Function::parse(&object).map(Tool::Function),
             ToolKind::ToolSearch => object.only(&["type"]).map(|()| Tool::ToolSearch),
             ToolKind::ProgrammaticToolCalling => {
                 object.only(&["type", "enabled"])?;
-                let enabled = object.get("enabled").map(|value| value.to_bool(&object.path("enabled"))).transpose()?;
-                Ok(Tool::ProgrammaticToolCalling { enabled: enabled.unwrap_or(true) })
+                let enabled = object
+                    .get("enabled")
+                    .map(|value| value.to_bool(&object.path("enabled")))
+                    .transpose()?;
+                Ok(Tool::ProgrammaticToolCalling {
+                    enabled: enabled.unwrap_or(true),
+                })
             }
             ToolKind::Mcp => Mcp::parse(&object, shape).map(|mcp| Tool::Mcp(Box::new(mcp))),
             ToolKind::WebSearch => WebSearch::parse(&object).map(Tool::WebSearch),
@@ -177,7 +199,8 @@ impl Tool {
 impl Function {
     fn parse(object: &Object<'_>) -> Result<Self, Invalid> {
         object.only(&["type", "name", "description", "parameters", "defer_loading"])?;
-        let (mut name, mut description, mut parameters, mut defer_loading) = (None, None, None, false);
+        let (mut name, mut description, mut parameters, mut defer_loading) =
+            (None, None, None, false);
         for (member, value, path) in object.iter() {
             match member {
                 "name" => name = Some(value.to_text(&path)?),
@@ -211,19 +234,27 @@ impl Mcp {
         object.only(KNOWN)?;
         let (mut server_label, mut transport, mut required) = (None, None, false);
         let (mut allowed_tools, mut credential_id) = (None, None);
-        let (mut connection_origin, mut request_metadata) = (ConnectionOrigin::Service, Opaque::empty_object());
+        let (mut connection_origin, mut request_metadata) =
+            (ConnectionOrigin::Service, Opaque::empty_object());
         for (member, value, path) in object.iter() {
             match member {
                 "server_label" => server_label = Some(value.to_text(&path)?),
                 "transport" => transport = Some(Transport::parse(value, &path, shape)?),
-                "allowed_tools" => allowed_tools = Field::read(value, |value| value.to_texts(&path))?.value(),
+                "allowed_tools" => {
+                    allowed_tools = Field::read(value, |value| value.to_texts(&path))?.value()
+                }
                 "connection_origin" => {
-                    let origin = Field::read(value, |value| ConnectionOrigin::parse(value, &path))?.value();
+                    let origin =
+                        Field::read(value, |value| ConnectionOrigin::parse(value, &path))?.value();
                     connection_origin = origin.unwrap_or(ConnectionOrigin::Service);
                 }
-                "credential_id" => credential_id = Field::read(value, |value| value.to_text(&path))?.value(),
+                "credential_id" => {
+                    credential_id = Field::read(value, |value| value.to_text(&path))?.value()
+                }
                 "request_metadata" => {
-                    let metadata = Field::read(value, |value| value.to_opaque_object(&path, FREE_FORM))?.value();
+                    let metadata =
+                        Field::read(value, |value| value.to_opaque_object(&path, FREE_FORM))?
+                            .value();
                     request_metadata = metadata.unwrap_or_else(Opaque::empty_object);
                 }
                 "required" => required = value.to_bool(&path)?,
@@ -245,7 +276,10 @@ impl Mcp {
 impl Transport {
     fn parse(json: Json<'_>, path: &Path, shape: AgentShape) -> Result<Self, Invalid> {
         let object = Object::any(json, path)?;
-        let kind = object.get("type").map(|kind| TransportKind::parse(kind, &object.path("type"))).transpose()?;
+        let kind = object
+            .get("type")
+            .map(|kind| TransportKind::parse(kind, &object.path("type")))
+            .transpose()?;
         match object.required(kind, "type")? {
             TransportKind::Http => Self::parse_http(&object, shape),
             TransportKind::Stdio => Self::parse_stdio(&object, shape),
@@ -254,8 +288,12 @@ impl Transport {
 
     fn parse_http(object: &Object<'_>, shape: AgentShape) -> Result<Self, Invalid> {
         match shape {
-            AgentShape::Inline => object.only(&["type", "server_url", "authorization", "headers"])?,
-            AgentShape::Create | AgentShape::Update => object.only(&["type", "server_url", "headers"])?,
+            AgentShape::Inline => {
+                object.only(&["type", "server_url", "authorization", "headers"])?
+            }
+            AgentShape::Create | AgentShape::Update => {
+                object.only(&["type", "server_url", "headers"])?
+            }
         }
         let (mut server_url, mut headers) = (None, Opaque::empty_object());
         for (member, value, path) in object.iter() {
@@ -267,27 +305,43 @@ impl Transport {
                 }
                 "authorization" if !value.is_null() => {
                     value.to_text(&path)?;
-                    let message = "Inline MCP authorization is not supported; use a vault credential.";
+                    let message =
+                        "Inline MCP authorization is not supported; use a vault credential.";
                     return Err(Invalid::unsupported(path.echo(), message));
                 }
                 _ => {}
             }
         }
-        Ok(Transport::Http { server_url: object.required(server_url, "server_url")?, headers })
+        Ok(Transport::Http {
+            server_url: object.required(server_url, "server_url")?,
+            headers,
+        })
     }
 
     fn parse_stdio(object: &Object<'_>, shape: AgentShape) -> Result<Self, Invalid> {
         match shape {
-            AgentShape::Inline => object.only(&["type", "command", "cwd", "args", "env", "env_vars"])?,
-            AgentShape::Create | AgentShape::Update => object.only(&["type", "command", "cwd", "args", "env_vars"])?,
+            AgentShape::Inline => {
+                object.only(&["type", "command", "cwd", "args", "env", "env_vars"])?
+            }
+            AgentShape::Create | AgentShape::Update => {
+                object.only(&["type", "command", "cwd", "args", "env_vars"])?
+            }
         }
         let (mut command, mut cwd, mut args, mut env_vars) = (None, None, Vec::new(), Vec::new());
         for (member, value, path) in object.iter() {
             match member {
                 "command" => command = Some(value.to_text(&path)?),
                 "cwd" => cwd = Some(value.to_text(&path)?),
-                "args" => args = Field::read(value, |value| value.to_texts(&path))?.value().unwrap_or_default(),
-                "env_vars" => env_vars = Field::read(value, |value| value.to_texts(&path))?.value().unwrap_or_default(),
+                "args" => {
+                    args = Field::read(value, |value| value.to_texts(&path))?
+                        .value()
+                        .unwrap_or_default()
+                }
+                "env_vars" => {
+                    env_vars = Field::read(value, |value| value.to_texts(&path))?
+                        .value()
+                        .unwrap_or_default()
+                }
                 "env" if !value.is_null() => {
                     text_map(value, &path)?;
                     let message = "Inline MCP environment variables are not supported.";
@@ -297,7 +351,12 @@ impl Transport {
             }
         }
         let command = object.required(command, "command")?;
-        Ok(Transport::Stdio { command, cwd: object.required(cwd, "cwd")?, args, env_vars })
+        Ok(Transport::Stdio {
+            command,
+            cwd: object.required(cwd, "cwd")?,
+            args,
+            env_vars,
+        })
     }
 }
 
@@ -311,9 +370,19 @@ fn text_map(json: Json<'_>, path: &Path) -> Result<Opaque, Invalid> {
 
 impl WebSearch {
     fn parse(object: &Object<'_>) -> Result<Self, Invalid> {
-        object.only(&["type", "allowed_domains", "context_size", "location", "mode"])?;
-        let mut search =
-            Self { allowed_domains: None, context_size: ContextSize::Medium, location: None, mode: SearchMode::Live };
+        object.only(&[
+            "type",
+            "allowed_domains",
+            "context_size",
+            "location",
+            "mode",
+        ])?;
+        let mut search = Self {
+            allowed_domains: None,
+            context_size: ContextSize::Medium,
+            location: None,
+            mode: SearchMode::Live,
+        };
         for (member, value, path) in object.iter() {
             if value.kind() == Kind::Null && member != "type" {
                 continue;
