@@ -1,0 +1,32 @@
+//! A process tree as one value: start it, talk to it, stop it, learn how it ended (RP-16).
+//!
+//! Every tree has a supervisor for its parent ([`crate::supervisor`]); this is the client of that supervisor.
+//! The three facts of RP-16.2 reach the caller apart: the leader's exit and the empty scope in [`Ended`], the end of
+//! output as the end of [`Output`].
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), machine::process::StartError> {
+//! use machine::process::{Order, Spawner};
+//! let spawner = Spawner::new("/usr/bin/berth");
+//! let mut child = spawner.start(Order::new("/bin/sh", "/workspace").args(["-c", "echo ready"])).await?;
+//! let ended = child.wait().await;
+//! assert!(ended.clean());
+//! # Ok(())
+//! # }
+//! ```
+
+mod child;
+pub(crate) mod control;
+mod govern;
+mod order;
+mod output;
+mod reaper;
+mod spawner;
+
+pub use child::{Child, Ended, Exit, Stopper};
+pub use order::{Limits, Order};
+pub use output::Output;
+pub use spawner::{Spawner, StartError};
+
+/// Bytes into the program; dropping it closes the program's standard input.
+pub type Input = tokio::net::unix::pipe::Sender;

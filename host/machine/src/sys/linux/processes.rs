@@ -1,0 +1,221 @@
+//! Who is below us, and signals that reach only them (RP-16.4).
+
+use std::collections::HashSet;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpid, getppid,
+    kill_process, pidfd_open, pidfd_send_signal, set_child_subreaper,
+    set_parent_process_death_signal, wait, waitid,
+};
+
+/// One line of the process table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Process {
+    /// Number.
+    pub(crate) pid: u32,
+    /// Its parent's number.
+    pub(crate) parent: u32,
+    /// When it started, in clock ticks since boot; together with the number and the boot id it is an identity.
+    pub(crate) started: u64,
+    /// Ended and not waited for.
+    pub(crate) zombie: bool,
+}
+
+/// The process with that number, if there is one.
+pub(crate) fn process(pid: u32) -> io::Result<Option<Process>> {
+    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => parse_stat(&stat)
+            .map(Some)
+            .ok_or_else(|| io::ErrorKind::InvalidData.into()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        // The process ended between open and read.
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The command name stands in parentheses and may itself hold any character, so the last one counts.
+fn parse_stat(stat: &str) -> Option<Process> {
+    let (pid, rest) = stat.split_once(' ')?;
+    let (_, rest) = rest.rsplit_once(") ")?;
+    let fields: Vec<&str> = rest.split(' ').collect();
+    Some(Process {
+        pid: pid.parse().ok()?,
+        parent: fields.get(1)?.parse().ok()?,
+        started: fields.get(19)?.parse().ok()?,
+        zombie: matches!(*fields.first()?, "Z" | "X"),
+    })
+}
+
+fn table() -> io::Result<Vec<Process>> {
+    let mut table = Vec::new();
+    for entry in std::fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        table.extend(process(pid)?);
+    }
+    Ok(table)
+}
+
+fn own_pid() -> u32 {
+    getpid().as_raw_nonzero().get().unsigned_abs()
+}
+
+/// Our direct children, ended ones that nobody waited for included.
+pub(crate) fn children() -> io::Result<Vec<u32>> {
+    let own = own_pid();
+    Ok(table()?
+        .into_iter()
+        .filter(|process| process.parent == own)
+        .map(|process| process.pid)
+        .collect())
+}
+
+/// Everything below us, parents before children.
+pub(crate) fn descendants() -> io::Result<Vec<Process>> {
+    let table = table()?;
+    let mut known = HashSet::from([own_pid()]);
+    let mut found = Vec::new();
+    loop {
+        let before = found.len();
+        for process in &table {
+            if known.contains(&process.parent) && known.insert(process.pid) {
+                found.push(*process);
+            }
+        }
+        if found.len() == before {
+            return Ok(found);
+        }
+    }
+}
+
+fn raw(pid: u32) -> io::Result<Pid> {
+    i32::try_from(pid)
+        .ok()
+        .and_then(Pid::from_raw)
+        .ok_or_else(|| io::ErrorKind::InvalidInput.into())
+}
+
+/// Signals exactly that process: the handle is opened first and the identity read after, so a number that was used
+/// again meanwhile is seen and left alone. Whether it was still there.
+pub(crate) fn signal(target: Process, signal: Signal) -> io::Result<bool> {
+    let handle = match pidfd_open(raw(target.pid)?, PidfdFlags::empty()) {
+        Ok(handle) => handle,
+        Err(rustix::io::Errno::SRCH) => return Ok(false),
+        Err(error) => return Err(error.into()),
+    };
+    match process(target.pid)? {
+        Some(now) if now.started == target.started => {}
+        _ => return Ok(false),
+    }
+    match pidfd_send_signal(&handle, signal) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::SRCH) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Kills a direct child. Its number cannot belong to another process as long as we have not waited for it.
+pub(crate) fn kill_child(pid: u32) -> io::Result<()> {
+    match kill_process(raw(pid)?, Signal::KILL) {
+        Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Waits for a direct child if it has ended.
+pub(crate) fn reap_child(pid: u32) -> io::Result<()> {
+    match waitid(
+        WaitId::Pid(raw(pid)?),
+        WaitIdOptions::EXITED | WaitIdOptions::NOHANG,
+    ) {
+        Ok(_) | Err(rustix::io::Errno::CHILD) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Waits for any child: its number and status, or none when there is no child at all. For single-purpose processes
+/// that wait for all their children in one place.
+pub(crate) fn wait_any() -> io::Result<Option<(u32, WaitStatus)>> {
+    loop {
+        match wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) => {
+                return Ok(Some((pid.as_raw_nonzero().get().unsigned_abs(), status)));
+            }
+            Ok(None) | Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::CHILD) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Orphans below us become our children.
+pub(crate) fn become_subreaper() -> io::Result<()> {
+    Ok(set_child_subreaper(Some(getpid()))?)
+}
+
+/// Runs `step` in the new process between fork and exec, after arming its death with ours.
+pub(crate) fn before_exec<F>(command: &mut Command, mut step: F)
+where
+    F: FnMut() -> io::Result<()> + Send + Sync + 'static,
+{
+    let parent = getpid();
+    let prepare = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        if getppid() != Some(parent) {
+            // We died before the signal was armed.
+            return Err(io::Error::from(rustix::io::Errno::SRCH));
+        }
+        step()
+    };
+    // SAFETY: `pre_exec` forbids what is not async-signal-safe because another thread may hold a lock at the fork.
+    // The callers (supervisor and init) are single-threaded at this point, so no lock can be held by a thread that
+    // the new process does not have, and allocation is as safe as in the parent. No descriptor is taken over twice.
+    unsafe { command.pre_exec(prepare) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_name_with_parentheses_and_blanks_does_not_move_the_fields() {
+        let stat = "42 (a) b (c) S 7 42 42 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 987654 1 2";
+        let parsed = parse_stat(stat).unwrap();
+        assert_eq!(
+            parsed,
+            Process {
+                pid: 42,
+                parent: 7,
+                started: 987_654,
+                zombie: false
+            }
+        );
+        assert!(parse_stat("42 (x").is_none());
+    }
+
+    #[test]
+    fn the_own_process_is_in_the_table_and_an_unused_number_is_not() {
+        assert_eq!(process(own_pid()).unwrap().unwrap().pid, own_pid());
+        assert_eq!(process(u32::MAX).unwrap(), None);
+    }
+
+    // RP-16.4: a number alone reaches nobody.
+    #[test]
+    fn a_signal_to_a_reused_number_is_not_sent() {
+        let mut child = Command::new("/bin/sleep").arg("60").spawn().unwrap();
+        let mut stale = process(child.id()).unwrap().unwrap();
+        stale.started += 1;
+        assert!(!signal(stale, Signal::KILL).unwrap());
+        assert!(child.try_wait().unwrap().is_none());
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
