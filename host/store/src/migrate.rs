@@ -1,0 +1,56 @@
+//! Schema versions: one list for each database, the same numbers, embedded in the binary.
+
+use std::{borrow::Cow, sync::Arc};
+
+use sqlx::{
+    AnyConnection, SqlSafeStr,
+    migrate::{MigrateError, Migration, MigrationType, Migrator},
+};
+
+use crate::{dialect::Dialect, error::StoreError};
+
+/// Number, description, SQLite text, PostgreSQL text.
+const MIGRATIONS: &[(i64, &str, &str, &str)] = &[(
+    1,
+    "foundation",
+    include_str!("../../../migrations/sqlite/0001_foundation.sql"),
+    include_str!("../../../migrations/postgres/0001_foundation.sql"),
+)];
+
+/// The newest schema version that this program knows.
+pub(crate) fn newest() -> i64 {
+    MIGRATIONS.iter().map(|(version, ..)| *version).max().unwrap_or(0)
+}
+
+/// Brings the schema up to date.
+///
+/// # Errors
+/// [`StoreError::NewerSchema`] if a newer program wrote the database; then nothing is touched.
+pub(crate) async fn run(conn: &mut AnyConnection, dialect: Dialect) -> Result<(), StoreError> {
+    let list = MIGRATIONS
+        .iter()
+        .map(|(version, description, sqlite, postgres)| {
+            let text: &'static str = match dialect {
+                Dialect::Sqlite => sqlite,
+                Dialect::Postgres => postgres,
+            };
+            Migration::new(
+                *version,
+                Cow::Borrowed(*description),
+                MigrationType::Simple,
+                text.into_sql_str(),
+                false,
+            )
+        })
+        .collect();
+    match Migrator::with_migrations(list).run(conn).await {
+        Ok(()) => Ok(()),
+        Err(MigrateError::VersionMissing(found)) => Err(StoreError::NewerSchema { found, known: newest() }),
+        Err(MigrateError::ExecuteMigration(source, version)) => {
+            Err(StoreError::Migration { version, source: Arc::new(source) })
+        }
+        Err(other) => {
+            Err(StoreError::Migration { version: newest(), source: Arc::new(sqlx::Error::Migrate(Box::new(other))) })
+        }
+    }
+}
