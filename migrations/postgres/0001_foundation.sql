@@ -12,14 +12,14 @@ INSERT INTO clock (id, offset_ms) VALUES (1, 0);
 CREATE TABLE lease (
     id BIGINT NOT NULL PRIMARY KEY,
     epoch BIGINT NOT NULL,
-    owner TEXT,
+    owner TEXT COLLATE "C",
     expires_at BIGINT NOT NULL
 );
 INSERT INTO lease (id, epoch, owner, expires_at) VALUES (1, 0, NULL, 0);
 
 CREATE TABLE installation (
     id BIGINT NOT NULL PRIMARY KEY,
-    installation_id TEXT NOT NULL,
+    installation_id TEXT COLLATE "C" NOT NULL,
     fingerprint_key BYTEA NOT NULL,
     created_at BIGINT NOT NULL
 );
@@ -34,10 +34,10 @@ CREATE TABLE projects (
 -- Only the digest of a key is stored.
 CREATE TABLE api_keys (
     id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
-    project_id TEXT NOT NULL REFERENCES projects (id),
+    project_id TEXT COLLATE "C" NOT NULL REFERENCES projects (id),
     name TEXT NOT NULL,
     prefix TEXT NOT NULL,
-    digest TEXT NOT NULL UNIQUE,
+    digest TEXT COLLATE "C" NOT NULL UNIQUE,
     created_at BIGINT NOT NULL,
     revoked_at BIGINT
 );
@@ -46,14 +46,14 @@ CREATE INDEX api_keys_of_project ON api_keys (project_id, id);
 -- Successful public writes by their key. Never bodies, secrets or paths.
 CREATE TABLE write_operations (
     id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
-    project_id TEXT NOT NULL,
-    key_id TEXT NOT NULL,
+    project_id TEXT COLLATE "C" NOT NULL,
+    key_id TEXT COLLATE "C" NOT NULL,
     action TEXT NOT NULL,
     resource_type TEXT NOT NULL,
-    resource_id TEXT NOT NULL,
-    parent_id TEXT,
-    request_id TEXT,
-    trace_id TEXT,
+    resource_id TEXT COLLATE "C" NOT NULL,
+    parent_id TEXT COLLATE "C",
+    request_id TEXT COLLATE "C",
+    trace_id TEXT COLLATE "C",
     created_at BIGINT NOT NULL
 );
 CREATE INDEX write_operations_of_project ON write_operations (project_id, created_at, id);
@@ -62,21 +62,21 @@ CREATE INDEX write_operations_of_resource ON write_operations (resource_type, re
 -- Administrator writes.
 CREATE TABLE audit_log (
     id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
-    project_id TEXT,
+    project_id TEXT COLLATE "C",
     admin_credential_id TEXT NOT NULL,
     actor_label TEXT,
     action TEXT NOT NULL,
     resource_type TEXT NOT NULL,
-    resource_id TEXT NOT NULL,
-    request_id TEXT,
-    trace_id TEXT,
+    resource_id TEXT COLLATE "C" NOT NULL,
+    request_id TEXT COLLATE "C",
+    trace_id TEXT COLLATE "C",
     created_at BIGINT NOT NULL
 );
 CREATE INDEX audit_log_by_time ON audit_log (created_at, id);
 
 -- The model that a harness uses when neither Session nor Agent brings one.
 CREATE TABLE model_defaults (
-    harness TEXT NOT NULL PRIMARY KEY,
+    harness TEXT COLLATE "C" NOT NULL PRIMARY KEY,
     revision TEXT NOT NULL,
     configuration TEXT NOT NULL,
     sealed_key BYTEA NOT NULL,
@@ -85,7 +85,7 @@ CREATE TABLE model_defaults (
 
 CREATE TABLE agents (
     id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
-    project_id TEXT NOT NULL REFERENCES projects (id),
+    project_id TEXT COLLATE "C" NOT NULL REFERENCES projects (id),
     configuration TEXT NOT NULL,
     metadata TEXT NOT NULL,
     sealed_provider BYTEA,

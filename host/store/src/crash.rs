@@ -49,14 +49,22 @@ pub fn arm(spec: &str) -> Result<(), String> {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     let (name, count) = match spec.rsplit_once(':') {
-        Some((name, count)) => (name, count.parse().map_err(|_| format!("{VARIABLE}: {spec:?} has no count"))?),
+        Some((name, count)) => (
+            name,
+            count
+                .parse()
+                .map_err(|_| format!("{VARIABLE}: {spec:?} has no count"))?,
+        ),
         None => (spec, 1),
     };
     let left = AtomicU32::new(count);
     fail::cfg_callback(name, move || {
         if left.fetch_sub(1, Ordering::SeqCst) == 1 {
             // Nothing of this process may run any more: no destructor, no flush, no answer.
-            let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+            let _ = rustix::process::kill_process(
+                rustix::process::getpid(),
+                rustix::process::Signal::KILL,
+            );
             std::process::abort();
         }
     })

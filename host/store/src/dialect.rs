@@ -99,8 +99,12 @@ impl Dialect {
                 "PRAGMA cache_size = -4000",
             ],
             // A busy row sends a leased unit back to the queue, so that one locked Session delays nobody.
-            (Self::Postgres, true) => &["SET lock_timeout = '25ms'", "SET statement_timeout = '5s'"],
-            (Self::Postgres, false) => &["SET lock_timeout = '5s'", "SET statement_timeout = '10s'"],
+            (Self::Postgres, true) => {
+                &["SET lock_timeout = '25ms'", "SET statement_timeout = '5s'"]
+            }
+            (Self::Postgres, false) => {
+                &["SET lock_timeout = '5s'", "SET statement_timeout = '10s'"]
+            }
         }
     }
 

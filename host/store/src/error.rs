@@ -67,7 +67,9 @@ pub enum StoreError {
     #[error("the database settings are not usable: {0}")]
     Settings(&'static str),
     /// The service key does not open this installation's values (KEY-002, KEY-004).
-    #[error("the service key {loaded} does not belong to this database, which was sealed under {needed}")]
+    #[error(
+        "the service key {loaded} does not belong to this database, which was sealed under {needed}"
+    )]
     WrongServiceKey {
         /// The key that was given.
         loaded: seal::KeyId,
@@ -96,12 +98,17 @@ impl StoreError {
 
     /// Whether the connection is gone or the transaction with it, so that no later statement can succeed.
     pub(crate) fn is_fatal(&self) -> bool {
-        let Self::Database(error) = self else { return false };
+        let Self::Database(error) = self else {
+            return false;
+        };
         match &**error {
             // SQLite ends the transaction by itself on these: out of memory, I/O, full. Its codes have at most four
             // digits, PostgreSQL's exactly five characters.
             sqlx::Error::Database(error) => error.code().is_some_and(|code| {
-                code.len() < 5 && code.parse::<u32>().is_ok_and(|code| matches!(code & 0xff, 7 | 10 | 13))
+                code.len() < 5
+                    && code
+                        .parse::<u32>()
+                        .is_ok_and(|code| matches!(code & 0xff, 7 | 10 | 13))
             }),
             sqlx::Error::Io(_)
             | sqlx::Error::Protocol(_)

@@ -1,11 +1,15 @@
 //! The execution lease: one row that says which process may write execution state (architecture 10, SC-2).
 
-use domain::{OwnerId, Timestamp, time::LEASE_TTL};
-use sqlx::{AnyConnection, Row};
+use domain::{
+    OwnerId, Timestamp,
+    lease::{Epoch, Lease},
+    time::LEASE_TTL,
+};
+use sqlx::{AnyConnection, Row, any::AnyRow};
 use tokio::sync::watch;
 
 use crate::{
-    convert::parse_id,
+    convert::{count_column, int, parse_id},
     dialect::Dialect,
     error::{StoreError, UnitError},
     tx::Tx,
@@ -16,7 +20,7 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaseToken {
     /// Grows with every owner.
-    pub epoch: i64,
+    pub epoch: Epoch,
     /// The owning process.
     pub owner: OwnerId,
 }
@@ -49,23 +53,29 @@ impl Unit for AcquireLease {
     type Refusal = std::convert::Infallible;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Acquired, UnitError<Self::Refusal>> {
-        let row = sqlx::query(tx.dialect.lock_lease()).fetch_one(&mut *tx.conn).await?;
+        let row = sqlx::query(tx.dialect.lock_lease())
+            .fetch_one(&mut *tx.conn)
+            .await?;
         tx.forget_clock();
         let now = tx.now().await?;
-        let epoch: i64 = row.try_get("epoch")?;
-        let owner: Option<String> = row.try_get("owner")?;
-        let expires_at = Timestamp::from_millis(row.try_get("expires_at")?);
-        let mine = owner.as_deref() == Some(self.owner.to_string().as_str());
-        if owner.is_some() && !mine && expires_at > now && !self.predecessor_is_dead {
+        let held = decode(&row)?;
+        if let Some(expires_at) = held.expires_at
+            && held.owner.is_some_and(|owner| owner != self.owner)
+            && expires_at > now
+            && !self.predecessor_is_dead
+        {
             return Ok(Acquired::Other { expires_at });
         }
-        let token = LeaseToken { epoch: epoch + 1, owner: self.owner };
-        sqlx::query("UPDATE lease SET epoch = $1, owner = $2, expires_at = $3 WHERE id = 1")
-            .bind(token.epoch)
-            .bind(token.owner.to_string())
-            .bind((now + LEASE_TTL).millis())
-            .execute(&mut *tx.conn)
-            .await?;
+        let token = LeaseToken {
+            epoch: Epoch(held.epoch.0 + 1),
+            owner: self.owner,
+        };
+        let lease = Lease {
+            epoch: token.epoch,
+            owner: Some(token.owner),
+            expires_at: Some(now + LEASE_TTL),
+        };
+        put(tx.conn, &lease).await?;
         Ok(Acquired::Held(token))
     }
 }
@@ -81,11 +91,17 @@ impl Unit for ReleaseLease {
     type Refusal = std::convert::Infallible;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<(), UnitError<Self::Refusal>> {
+        // The batch's first statement proved that the row is ours and keeps it locked.
         let epoch = tx.epoch()?;
-        sqlx::query("UPDATE lease SET owner = NULL, expires_at = 0 WHERE id = 1 AND epoch = $1")
-            .bind(epoch)
-            .execute(&mut *tx.conn)
-            .await?;
+        put(
+            tx.conn,
+            &Lease {
+                epoch,
+                owner: None,
+                expires_at: None,
+            },
+        )
+        .await?;
         Ok(())
     }
 }
@@ -113,7 +129,7 @@ pub(crate) async fn check_and_renew(
 ) -> Result<bool, StoreError> {
     let ttl = i64::try_from(LEASE_TTL.as_millis()).unwrap_or(i64::MAX);
     let done = sqlx::query(dialect.renew_lease())
-        .bind(token.epoch)
+        .bind(int(token.epoch.0)?)
         .bind(token.owner.to_string())
         .bind(ttl)
         .execute(conn)
@@ -129,7 +145,9 @@ pub(crate) struct LeaseCell {
 
 impl LeaseCell {
     pub(crate) fn new() -> Self {
-        Self { sender: watch::channel(None).0 }
+        Self {
+            sender: watch::channel(None).0,
+        }
     }
 
     pub(crate) fn current(&self) -> Option<LeaseToken> {
@@ -156,10 +174,33 @@ impl LeaseCell {
     }
 }
 
+/// Writes the lease row.
+pub(crate) async fn put(conn: &mut AnyConnection, lease: &Lease) -> Result<(), StoreError> {
+    sqlx::query("UPDATE lease SET epoch = $1, owner = $2, expires_at = $3 WHERE id = 1")
+        .bind(int(lease.epoch.0)?)
+        .bind(lease.owner.map(|owner| owner.to_string()))
+        .bind(lease.expires_at.map_or(0, Timestamp::millis))
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
 /// The lease row as stored, for operators and the invariant checker.
-pub(crate) async fn read(conn: &mut AnyConnection) -> Result<(i64, Option<OwnerId>, Timestamp), StoreError> {
-    let row = sqlx::query("SELECT epoch, owner, expires_at FROM lease WHERE id = 1").fetch_one(conn).await?;
+pub(crate) async fn read(conn: &mut AnyConnection) -> Result<Lease, StoreError> {
+    let row = sqlx::query("SELECT epoch, owner, expires_at FROM lease WHERE id = 1")
+        .fetch_one(conn)
+        .await?;
+    decode(&row)
+}
+
+fn decode(row: &AnyRow) -> Result<Lease, StoreError> {
     let owner: Option<String> = row.try_get("owner")?;
-    let owner = owner.map(|text| parse_id(&text, "lease", "owner")).transpose()?;
-    Ok((row.try_get("epoch")?, owner, Timestamp::from_millis(row.try_get("expires_at")?)))
+    let expires_at: i64 = row.try_get("expires_at")?;
+    Ok(Lease {
+        epoch: Epoch(count_column(row, "lease", "epoch")?),
+        owner: owner
+            .map(|text| parse_id(&text, "lease", "owner"))
+            .transpose()?,
+        expires_at: (expires_at > 0).then(|| Timestamp::from_millis(expires_at)),
+    })
 }

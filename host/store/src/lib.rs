@@ -10,23 +10,37 @@
 
 #![forbid(unsafe_code)]
 
+mod allocations;
+mod apply;
+mod calls;
 mod convert;
 pub mod crash;
+mod devices;
 pub mod dialect;
+mod environments;
 pub mod error;
+mod events;
+mod items;
 pub mod lease;
+mod load;
 pub mod metrics;
 mod migrate;
 pub mod notify;
+mod receipts;
+mod reservations;
+mod sessions;
 pub mod settings;
 mod store;
+mod turns;
 pub mod tx;
 pub mod unit;
 mod writer;
 
 pub use dialect::Dialect;
 pub use error::{StoreError, UnitError, WriteError};
+pub use events::StoredEvent;
 pub use lease::{AcquireLease, Acquired, LeaseToken, ReleaseLease, RenewLease};
+pub use load::Parts;
 pub use notify::Committed;
 pub use settings::{Location, StoreSettings};
 pub use store::Store;

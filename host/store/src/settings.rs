@@ -4,10 +4,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use domain::Secret;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use sqlx::{
-    ConnectOptions,
-    any::AnyConnectOptions,
-};
+use sqlx::{ConnectOptions, any::AnyConnectOptions};
 
 use crate::{dialect::Dialect, error::StoreError, metrics::WriteObserver};
 
@@ -73,26 +70,41 @@ impl StoreSettings {
         let url = match &self.location {
             Location::File(path) => {
                 // `/` stays: the driver decodes the rest, so that a folder may contain `?`, `#` or `%`.
-                const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_');
-                let path = path.to_str().ok_or(StoreError::Settings("the path of the database is not UTF-8"))?;
-                url::Url::parse(&format!("sqlite://{}?mode=rwc", utf8_percent_encode(path, PATH)))
-                    .map_err(|_| StoreError::Settings("the path of the database cannot be used"))?
+                const PATH: &AsciiSet = &NON_ALPHANUMERIC
+                    .remove(b'/')
+                    .remove(b'.')
+                    .remove(b'-')
+                    .remove(b'_');
+                let path = path.to_str().ok_or(StoreError::Settings(
+                    "the path of the database is not UTF-8",
+                ))?;
+                url::Url::parse(&format!(
+                    "sqlite://{}?mode=rwc",
+                    utf8_percent_encode(path, PATH)
+                ))
+                .map_err(|_| StoreError::Settings("the path of the database cannot be used"))?
             }
             Location::Server { url, password } => {
-                let mut url =
-                    url::Url::parse(url).map_err(|_| StoreError::Settings("the database URL is not a URL"))?;
+                let mut url = url::Url::parse(url)
+                    .map_err(|_| StoreError::Settings("the database URL is not a URL"))?;
                 if !matches!(url.scheme(), "postgres" | "postgresql") {
-                    return Err(StoreError::Settings("the database URL must begin with postgres://"));
+                    return Err(StoreError::Settings(
+                        "the database URL must begin with postgres://",
+                    ));
                 }
                 if let Some(password) = password {
-                    let text = password.as_str().ok_or(StoreError::Settings("the database password is not UTF-8"))?;
-                    url.set_password(Some(text))
-                        .map_err(|()| StoreError::Settings("the database URL cannot carry a password"))?;
+                    let text = password
+                        .as_str()
+                        .ok_or(StoreError::Settings("the database password is not UTF-8"))?;
+                    url.set_password(Some(text)).map_err(|()| {
+                        StoreError::Settings("the database URL cannot carry a password")
+                    })?;
                 }
                 url
             }
         };
-        let options = AnyConnectOptions::from_url(&url).map_err(|_| StoreError::Settings("the database URL is not usable"))?;
+        let options = AnyConnectOptions::from_url(&url)
+            .map_err(|_| StoreError::Settings("the database URL is not usable"))?;
         Ok(options.disable_statement_logging())
     }
 }

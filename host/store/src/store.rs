@@ -76,13 +76,21 @@ impl Store {
             restrict(path)?;
         }
 
-        let readers = pool(dialect, settings.readers).connect_with(options.clone()).await?;
+        let readers = pool(dialect, settings.readers)
+            .connect_with(options.clone())
+            .await?;
         let notifier = Notifier::new();
         let public = match dialect {
             Dialect::Sqlite => None,
             Dialect::Postgres => {
-                let pool = pool(dialect, settings.public_writers).connect_with(options.clone()).await?;
-                Some(PooledWriter { pool, keys: settings.keys.clone(), notifier: notifier.clone() })
+                let pool = pool(dialect, settings.public_writers)
+                    .connect_with(options.clone())
+                    .await?;
+                Some(PooledWriter {
+                    pool,
+                    keys: settings.keys.clone(),
+                    notifier: notifier.clone(),
+                })
             }
         };
         let (queue, receiver) = mpsc::channel(QUEUE);
@@ -108,9 +116,22 @@ impl Store {
         if dialect == Dialect::Sqlite {
             tasks.spawn(checkpoints(options, committed, stop.clone()));
         }
-        let inner =
-            Inner { settings, dialect, readers, public, queue, lease, notifier, failure, installation, tasks, stop };
-        Ok(Self { inner: Arc::new(inner) })
+        let inner = Inner {
+            settings,
+            dialect,
+            readers,
+            public,
+            queue,
+            lease,
+            notifier,
+            failure,
+            installation,
+            tasks,
+            stop,
+        };
+        Ok(Self {
+            inner: Arc::new(inner),
+        })
     }
 
     /// Runs one unit and waits until its commit may be announced.
@@ -130,7 +151,9 @@ impl Store {
                 }
             }
         }
-        answer.await.unwrap_or(Err(WriteError::Store(StoreError::Closed)))
+        answer
+            .await
+            .unwrap_or(Err(WriteError::Store(StoreError::Closed)))
     }
 
     /// Tries to become the owner of execution. On success leased units run under the new epoch.
@@ -139,8 +162,18 @@ impl Store {
     ///
     /// # Errors
     /// What the database says.
-    pub async fn acquire_lease(&self, owner: OwnerId, predecessor_is_dead: bool) -> Result<Acquired, StoreError> {
-        let acquired = expect_no_refusal(self.write(AcquireLease { owner, predecessor_is_dead }).await)?;
+    pub async fn acquire_lease(
+        &self,
+        owner: OwnerId,
+        predecessor_is_dead: bool,
+    ) -> Result<Acquired, StoreError> {
+        let acquired = expect_no_refusal(
+            self.write(AcquireLease {
+                owner,
+                predecessor_is_dead,
+            })
+            .await,
+        )?;
         if let Acquired::Held(token) = acquired {
             self.inner.lease.hold(token);
         }
@@ -183,6 +216,11 @@ impl Store {
         self.inner.notifier.subscribe()
     }
 
+    /// Hints of committed decisions of this process (SC-3.3): best effort, without authority.
+    pub fn hints(&self) -> broadcast::Receiver<domain::Hint> {
+        self.inner.notifier.subscribe_hints()
+    }
+
     /// Resolves when the store can never write again; the process must end then.
     pub async fn failed(&self) -> StoreError {
         let mut failure = self.inner.failure.clone();
@@ -201,11 +239,11 @@ impl Store {
         read_clock(&mut conn, self.inner.dialect).await
     }
 
-    /// The lease row: epoch, owner, expiry.
+    /// The lease row.
     ///
     /// # Errors
     /// What the database says.
-    pub async fn lease_row(&self) -> Result<(i64, Option<OwnerId>, Timestamp), StoreError> {
+    pub async fn lease_row(&self) -> Result<domain::lease::Lease, StoreError> {
         let mut conn = self.inner.readers.acquire().await?;
         lease::read(&mut conn).await
     }
@@ -243,7 +281,9 @@ impl Store {
 }
 
 /// A unit that the rules never refuse.
-pub(crate) fn expect_no_refusal<T>(reply: Result<T, WriteError<std::convert::Infallible>>) -> Result<T, StoreError> {
+pub(crate) fn expect_no_refusal<T>(
+    reply: Result<T, WriteError<std::convert::Infallible>>,
+) -> Result<T, StoreError> {
     reply.map_err(|error| match error {
         WriteError::Store(error) => error,
         WriteError::Refused(never) => match never {},
@@ -303,17 +343,27 @@ async fn open_installation(
         .await?;
     let sealed: Vec<u8> = row.try_get("fingerprint_key")?;
     let key = keys.open(&binding, &sealed).map_err(|error| match error {
-        seal::SealError::WrongKey { needed, loaded } => StoreError::WrongServiceKey { loaded, needed },
+        seal::SealError::WrongKey { needed, loaded } => {
+            StoreError::WrongServiceKey { loaded, needed }
+        }
         other => other.into(),
     })?;
     Ok(Installation {
-        id: parse_id(&row.try_get::<String, _>("installation_id")?, "installation", "installation_id")?,
+        id: parse_id(
+            &row.try_get::<String, _>("installation_id")?,
+            "installation",
+            "installation_id",
+        )?,
         fingerprints: seal::Fingerprinter::from_bytes(&key)?,
     })
 }
 
 /// Moves committed pages from the log into the database file, away from the writer's commits.
-async fn checkpoints(options: sqlx::any::AnyConnectOptions, committed: Arc<Notify>, stop: CancellationToken) {
+async fn checkpoints(
+    options: sqlx::any::AnyConnectOptions,
+    committed: Arc<Notify>,
+    stop: CancellationToken,
+) {
     let mut conn = None;
     loop {
         tokio::select! {
@@ -324,7 +374,9 @@ async fn checkpoints(options: sqlx::any::AnyConnectOptions, committed: Arc<Notif
             conn = options.connect().await.ok();
         }
         if let Some(open) = &mut conn
-            && let Err(error) = sqlx::query("PRAGMA wal_checkpoint(PASSIVE)").fetch_all(open).await
+            && let Err(error) = sqlx::query("PRAGMA wal_checkpoint(PASSIVE)")
+                .fetch_all(open)
+                .await
         {
             tracing::warn!(%error, "a checkpoint failed");
             conn = None;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use domain::{SessionId, Timestamp};
+use domain::{SessionId, Timestamp, lease::Epoch};
 use sqlx::{AnyConnection, Row};
 
 use crate::{dialect::Dialect, error::StoreError, lease::LeaseToken, notify::Outbox};
@@ -25,7 +25,14 @@ impl<'c> Tx<'c> {
         keys: Arc<seal::KeyRing>,
         lease: Option<LeaseToken>,
     ) -> Self {
-        Self { conn, dialect, keys, lease, outbox: Outbox::default(), now: None }
+        Self {
+            conn,
+            dialect,
+            keys,
+            lease,
+            outbox: Outbox::default(),
+            now: None,
+        }
     }
 
     /// The database clock, read once per unit, after its first lock (SC-6.6).
@@ -52,7 +59,10 @@ impl<'c> Tx<'c> {
     }
 
     /// As [`Tx::lock_session`], but gives up at once if somebody else holds the lock.
-    pub(crate) async fn try_lock_session(&mut self, session: SessionId) -> Result<bool, StoreError> {
+    pub(crate) async fn try_lock_session(
+        &mut self,
+        session: SessionId,
+    ) -> Result<bool, StoreError> {
         let row = sqlx::query(self.dialect.try_lock_session())
             .bind(session.to_string())
             .fetch_optional(&mut *self.conn)
@@ -62,8 +72,11 @@ impl<'c> Tx<'c> {
     }
 
     /// The epoch of the lease under which this unit runs.
-    pub(crate) fn epoch(&self) -> Result<i64, StoreError> {
-        self.lease.as_ref().map(|lease| lease.epoch).ok_or(StoreError::LeaseLost)
+    pub(crate) fn epoch(&self) -> Result<Epoch, StoreError> {
+        self.lease
+            .as_ref()
+            .map(|lease| lease.epoch)
+            .ok_or(StoreError::LeaseLost)
     }
 
     pub(crate) fn forget_clock(&mut self) {
@@ -72,7 +85,10 @@ impl<'c> Tx<'c> {
 }
 
 /// Reads the database clock on any connection.
-pub(crate) async fn read_clock(conn: &mut AnyConnection, dialect: Dialect) -> Result<Timestamp, StoreError> {
+pub(crate) async fn read_clock(
+    conn: &mut AnyConnection,
+    dialect: Dialect,
+) -> Result<Timestamp, StoreError> {
     let row = sqlx::query(dialect.now()).fetch_one(conn).await?;
     Ok(Timestamp::from_millis(row.try_get(0)?))
 }

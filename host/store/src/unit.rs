@@ -30,5 +30,8 @@ pub trait Unit: Send + Sync + 'static {
     }
 
     /// The body.
-    fn run(&self, tx: &mut Tx<'_>) -> impl Future<Output = Result<Self::Answer, UnitError<Self::Refusal>>> + Send;
+    fn run(
+        &self,
+        tx: &mut Tx<'_>,
+    ) -> impl Future<Output = Result<Self::Answer, UnitError<Self::Refusal>>> + Send;
 }

@@ -67,7 +67,8 @@ impl GroupWriter {
                     Some(job) => waiting.push_back(job),
                     None => break,
                 }
-            } else if let Ok(Some(job)) = tokio::time::timeout(RETRY_PAUSE, self.queue.recv()).await {
+            } else if let Ok(Some(job)) = tokio::time::timeout(RETRY_PAUSE, self.queue.recv()).await
+            {
                 waiting.push_back(job);
             }
             while waiting.len() < self.largest_batch {
@@ -97,7 +98,9 @@ impl GroupWriter {
             }
         }
         self.queue.close();
-        waiting.into_iter().for_each(|job| job.fail(StoreError::Closed));
+        waiting
+            .into_iter()
+            .for_each(|job| job.fail(StoreError::Closed));
         while let Ok(job) = self.queue.try_recv() {
             job.fail(StoreError::Closed);
         }
@@ -133,8 +136,14 @@ impl GroupWriter {
     }
 
     /// One transaction. Returns the units that found a busy row; they keep their place in time.
-    async fn execute(&self, open: &mut Open, batch: Vec<Box<dyn Job>>) -> Result<Vec<Box<dyn Job>>, Broken> {
-        let synced = batch.iter().any(|job| job.durability() == Durability::Synced);
+    async fn execute(
+        &self,
+        open: &mut Open,
+        batch: Vec<Box<dyn Job>>,
+    ) -> Result<Vec<Box<dyn Job>>, Broken> {
+        let synced = batch
+            .iter()
+            .any(|job| job.durability() == Durability::Synced);
         if let Err(error) = self.begin(open, synced).await {
             fail_all(batch, &error);
             return Err(Broken::Reconnect);
@@ -152,7 +161,9 @@ impl GroupWriter {
             match run_one(&mut tx, job.as_mut(), alone).await {
                 Ok(Ran::Done) => ran.done.push(job),
                 Ok(Ran::Refused) => ran.refused.push(job),
-                Ok(Ran::Failed(error)) if error.is_lock() && self.dialect == Dialect::Postgres => ran.busy.push(job),
+                Ok(Ran::Failed(error)) if error.is_lock() && self.dialect == Dialect::Postgres => {
+                    ran.busy.push(job)
+                }
                 Ok(Ran::Failed(error)) => ran.failed.push((job, error)),
                 Err(error) => {
                     // The transaction is gone, and with it what earlier units of the batch did.
@@ -198,7 +209,9 @@ impl GroupWriter {
             sqlx::query(statement).execute(&mut open.conn).await?;
             open.synced = Some(synced);
         }
-        sqlx::query(self.dialect.begin_write()).execute(&mut open.conn).await?;
+        sqlx::query(self.dialect.begin_write())
+            .execute(&mut open.conn)
+            .await?;
         if !synced && let Some(statement) = self.dialect.flushed_after_begin() {
             sqlx::query(statement).execute(&mut open.conn).await?;
         }
@@ -218,7 +231,7 @@ impl GroupWriter {
             match lease::check_and_renew(&mut open.conn, self.dialect, token).await {
                 Ok(true) => return Ok((batch, Some(token))),
                 Ok(false) => {
-                    tracing::error!(epoch = token.epoch, "the execution lease is lost");
+                    tracing::error!(epoch = token.epoch.0, "the execution lease is lost");
                     self.lease.lose(token);
                 }
                 Err(error) => {
@@ -233,8 +246,13 @@ impl GroupWriter {
     }
 
     fn commit_failed(&self, error: sqlx::Error, ran: Sorted) -> Broken {
-        let refused_by_server = matches!(error, sqlx::Error::Database(_)) && self.dialect == Dialect::Postgres;
-        let error = if refused_by_server { error.into() } else { StoreError::CommitUnknown(Arc::new(error)) };
+        let refused_by_server =
+            matches!(error, sqlx::Error::Database(_)) && self.dialect == Dialect::Postgres;
+        let error = if refused_by_server {
+            error.into()
+        } else {
+            StoreError::CommitUnknown(Arc::new(error))
+        };
         ran.fail(&error);
         match self.dialect {
             Dialect::Sqlite => Broken::Stop(error),
@@ -310,9 +328,13 @@ async fn run_one(tx: &mut Tx<'_>, job: &mut dyn Job, alone: bool) -> Result<Ran,
     }
     if savepoint {
         if !matches!(ran, Ran::Done) {
-            sqlx::query("ROLLBACK TO SAVEPOINT unit").execute(&mut *tx.conn).await?;
+            sqlx::query("ROLLBACK TO SAVEPOINT unit")
+                .execute(&mut *tx.conn)
+                .await?;
         }
-        sqlx::query("RELEASE SAVEPOINT unit").execute(&mut *tx.conn).await?;
+        sqlx::query("RELEASE SAVEPOINT unit")
+            .execute(&mut *tx.conn)
+            .await?;
     }
     Ok(ran)
 }

@@ -51,9 +51,21 @@ pub(crate) struct UnitJob<U: Unit> {
 }
 
 impl<U: Unit> UnitJob<U> {
-    pub(crate) fn new(unit: U, observer: Option<Arc<dyn WriteObserver>>) -> (Self, oneshot::Receiver<Reply<U>>) {
+    pub(crate) fn new(
+        unit: U,
+        observer: Option<Arc<dyn WriteObserver>>,
+    ) -> (Self, oneshot::Receiver<Reply<U>>) {
         let (reply, answer) = oneshot::channel();
-        (Self { unit, entered: Instant::now(), result: None, reply, observer }, answer)
+        (
+            Self {
+                unit,
+                entered: Instant::now(),
+                result: None,
+                reply,
+                observer,
+            },
+            answer,
+        )
     }
 
     fn send(self, reply: Reply<U>) {
@@ -96,9 +108,15 @@ impl<U: Unit> Job for UnitJob<U> {
                 Ok(Ok(answer)) => Ok(answer),
                 Ok(Err(UnitError::Refused(refusal))) => Err(refusal),
                 Ok(Err(UnitError::Store(error))) => return Ran::Failed(error),
-                Err(_) => return Ran::Failed(StoreError::Impossible(format!("{} panicked", U::NAME))),
+                Err(_) => {
+                    return Ran::Failed(StoreError::Impossible(format!("{} panicked", U::NAME)));
+                }
             };
-            let ran = if result.is_ok() { Ran::Done } else { Ran::Refused };
+            let ran = if result.is_ok() {
+                Ran::Done
+            } else {
+                Ran::Refused
+            };
             self.result = Some(result);
             ran
         }
@@ -109,7 +127,10 @@ impl<U: Unit> Job for UnitJob<U> {
         let reply = match self.result.take() {
             Some(Ok(answer)) => Ok(answer),
             Some(Err(refusal)) => Err(WriteError::Refused(refusal)),
-            None => Err(WriteError::Store(StoreError::Impossible(format!("{} has no result", U::NAME)))),
+            None => Err(WriteError::Store(StoreError::Impossible(format!(
+                "{} has no result",
+                U::NAME
+            )))),
         };
         self.send(reply);
     }
