@@ -1,1 +1,13 @@
-//! See the room table of the architecture.
+//! The one way out: every outbound HTTP connection of Berth is made here.
+//!
+//! A caller gets a [`Client`] that follows no redirect, uses no proxy of the environment, looks at every address before it
+//! is dialled ([`AddressRule`]) and has a deadline for connecting and for silence. The address of a model provider is a
+//! [`ModelUrl`], checked once against MDL-002 and then carried as a value, so that nothing further in has to check again.
+
+mod address;
+mod client;
+mod model_url;
+
+pub use address::{AddressRule, host_refusal};
+pub use client::{Client, ClientError, Timeouts, install_tls_provider};
+pub use model_url::{LoopbackHttp, ModelUrl, UrlRefusal};
