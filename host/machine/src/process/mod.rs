@@ -5,8 +5,8 @@
 //! output as the end of [`Output`].
 //!
 //! ```no_run
-//! # async fn example() -> Result<(), machine::process::StartError> {
-//! use machine::process::{Order, Spawner};
+//! # async fn example() -> Result<(), berth_machine::process::StartError> {
+//! use berth_machine::process::{Order, Spawner};
 //! let spawner = Spawner::new("/usr/bin/berth");
 //! let mut child = spawner.start(Order::new("/bin/sh", "/workspace").args(["-c", "echo ready"])).await?;
 //! let ended = child.wait().await;

@@ -102,7 +102,8 @@ fn scopes_only() -> io::Result<RulesetCreated> {
 }
 
 /// Everything but the hidden paths: Landlock can only allow, so each folder on the way to a hidden path allows its
-/// other entries as they are now.
+/// other entries as they are now. The folders on the way themselves cannot be listed: a right to list them would hold
+/// below them too.
 fn allow_around(hidden: &[PathBuf]) -> io::Result<RulesetCreated> {
     let all = AccessFs::from_all(KNOWN);
     let mut ruleset = Ruleset::default()
@@ -127,13 +128,6 @@ fn allow_around(hidden: &[PathBuf]) -> io::Result<RulesetCreated> {
         ruleset = ruleset
             .add_rule(PathBeneath::new(handle, rights))
             .map_err(failed)?;
-    }
-    for folder in ancestors(hidden) {
-        if let Ok(handle) = PathFd::new(&folder) {
-            ruleset = ruleset
-                .add_rule(PathBeneath::new(handle, AccessFs::ReadDir))
-                .map_err(failed)?;
-        }
     }
     Ok(ruleset)
 }
