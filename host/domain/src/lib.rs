@@ -6,7 +6,9 @@
 //! and commits; `core::api` maps each [`Refusal`] to an answer and renders each [`EventPayload`].
 
 pub mod agent;
+pub mod configuration;
 pub mod content;
+pub mod creation;
 pub mod digest;
 pub mod id;
 pub mod invalid;

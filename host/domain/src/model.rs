@@ -5,40 +5,22 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::invalid::{Invalid, Path};
 use crate::json::{Json, Object, Opaque};
+use crate::run::ModelProtocol;
 use crate::secret::Secret;
 
 /// Longest API key of a provider, in bytes (MDL-003).
 pub const MAX_API_KEY: usize = 16 * 1024;
 
-/// A native model protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the words of MDL-001")]
-pub enum Protocol {
-    Anthropic,
-    Responses,
-    ChatCompletions,
-}
-
-impl Protocol {
+impl ModelProtocol {
     /// Every word.
     pub const WORDS: &'static [&'static str] = &["anthropic", "responses", "chat_completions"];
-
-    /// The word on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Protocol::Anthropic => "anthropic",
-            Protocol::Responses => "responses",
-            Protocol::ChatCompletions => "chat_completions",
-        }
-    }
 
     /// Reads the word.
     pub fn from_word(word: &str) -> Option<Self> {
         match word {
-            "anthropic" => Some(Protocol::Anthropic),
-            "responses" => Some(Protocol::Responses),
-            "chat_completions" => Some(Protocol::ChatCompletions),
+            "anthropic" => Some(Self::Anthropic),
+            "responses" => Some(Self::Responses),
+            "chat_completions" => Some(Self::ChatCompletions),
             _ => None,
         }
     }
@@ -49,7 +31,7 @@ impl Protocol {
 #[serde(deny_unknown_fields)]
 pub struct ProviderView {
     /// Protocol spoken at `base_url`.
-    pub protocol: Protocol,
+    pub protocol: ModelProtocol,
     /// The caller's spelling of the endpoint.
     pub base_url: String,
     /// Context window in tokens.
@@ -115,10 +97,11 @@ impl ProviderBundle {
             match name {
                 "protocol" => {
                     let word = value.to_text(&path)?;
-                    let known = Protocol::from_word(&word);
-                    protocol = Some(
-                        known.ok_or_else(|| Invalid::not_one_of(&path, &word, Protocol::WORDS))?,
-                    );
+                    let known = ModelProtocol::from_word(&word);
+                    protocol =
+                        Some(known.ok_or_else(|| {
+                            Invalid::not_one_of(&path, &word, ModelProtocol::WORDS)
+                        })?);
                 }
                 "base_url" => base_url = Some(value.to_text(&path)?),
                 "api_key" => api_key = Some(Secret::from(value.to_text(&path)?)),
