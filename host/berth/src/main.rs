@@ -1,2 +1,29 @@
-//! The `berth` program.
-fn main() {}
+//! The `berth` program: one binary for the Core (`serve`), the Runtime (`daemon`) and whoever operates them.
+//!
+//! [`cli`] is the command line; [`demo`] the main job in one command; [`data_dir`] what a Core keeps on disk; `built_in` links the plugins in.
+//! Two hidden sub-commands are dispatched before anything else, because they are the small parents of other programs: they must not have
+//! threads, a runtime or a log.
+
+mod cli;
+mod demo;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    #[cfg(target_os = "linux")]
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|name| name == "supervise")
+    {
+        return machine::supervisor::main();
+    }
+    // One TLS provider in the process, chosen before anything can ask for one.
+    if rustls::crypto::ring::default_provider()
+        .install_default()
+        .is_err()
+    {
+        eprintln!("berth: another TLS provider is already installed");
+        return ExitCode::FAILURE;
+    }
+    cli::main()
+}

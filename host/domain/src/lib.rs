@@ -13,6 +13,7 @@ pub mod digest;
 pub mod id;
 pub mod invalid;
 pub mod json;
+pub mod key;
 pub mod metadata;
 pub mod model;
 pub mod run;
