@@ -1,0 +1,268 @@
+//! From the start of the process to a thread that can take a Turn. No model input is sent (TRN-002).
+//!
+//! `initialize` → (without Environment: no execution environment is there, CDX-005) → the configuration read back
+//! (CDX-011) → `thread/start`, or `thread/list` and `thread/resume`.
+
+use sdk::common::Effect;
+use sdk::harness_events::NativeSession;
+use sdk::harness_session::History;
+use sdk::json::{list, string, string_at};
+use serde_json::{Value, json};
+
+use crate::check::Place;
+use crate::config::PROVIDER;
+use crate::out::Out;
+use crate::recover::{Found, only_root};
+use crate::rpc::{self, Call, RpcError};
+use crate::session::{Session, State, Thread};
+use crate::usage::Meter;
+
+/// Why a preparation ended without a thread.
+struct Refusal {
+    code: &'static str,
+    detail: String,
+    effect: Effect,
+}
+
+impl Refusal {
+    fn new(code: &'static str, detail: impl Into<String>) -> Self {
+        Self {
+            code,
+            detail: detail.into(),
+            effect: Effect::None,
+        }
+    }
+}
+
+impl Session {
+    /// The process runs.
+    pub(crate) fn on_launched(&mut self, out: &mut Out) {
+        if !matches!(self.state, State::Launching) {
+            return;
+        }
+        self.state = State::Preparing;
+        let params = json!({
+            "clientInfo": {"name": "berth", "title": "Berth", "version": env!("CARGO_PKG_VERSION")},
+            "capabilities": {"experimentalApi": true, "requestAttestation": false},
+        });
+        self.ask(Call::Initialize, "initialize", params, out);
+    }
+
+    /// An answer while preparing: the next question, the thread, or the refusal.
+    pub(crate) fn on_preparing(
+        &mut self,
+        call: Call,
+        answer: Result<Value, RpcError>,
+        out: &mut Out,
+    ) {
+        if let Err(refusal) = self.next_step(call, answer, out) {
+            out.unprepared(refusal.code, &refusal.detail, refusal.effect);
+            self.state = State::Refused;
+        }
+    }
+
+    fn next_step(
+        &mut self,
+        call: Call,
+        answer: Result<Value, RpcError>,
+        out: &mut Out,
+    ) -> Result<(), Refusal> {
+        match call {
+            Call::Initialize => {
+                ok(answer)?;
+                out.write(rpc::notification("initialized"));
+                match self.setup.place {
+                    Place::Absent => self.ask_environment("local", out),
+                    Place::Here(_) => self.ask_config(out),
+                }
+            }
+            Call::EnvironmentStatus(name) => {
+                let answer = ok(answer)?;
+                if string(&answer, "status") != Some("unknown") {
+                    return Err(Refusal::new(
+                        "program_failed",
+                        format!("environment {name} exists"),
+                    ));
+                }
+                match name {
+                    "local" => self.ask_environment("remote", out),
+                    _ => self.ask_config(out),
+                }
+            }
+            Call::ConfigRead => {
+                check_config(&ok(answer)?["config"])?;
+                self.ask_thread(out);
+            }
+            Call::ThreadList => match only_root(&ok(answer)?, self.setup.cwd()) {
+                Found::One(thread) => self.ask_resume(&thread, out),
+                Found::None => return Err(Refusal::new("history_missing", "no fitting thread")),
+                Found::Several => return Err(Refusal::new("history_ambiguous", "several threads")),
+            },
+            Call::ThreadStart => {
+                // A thread without a Turn is not on disk, so even a failed start left nothing behind.
+                let answer = ok(answer)?;
+                let id = self.check_thread(&answer)?;
+                self.ready(id, Meter::fresh(), false, out);
+            }
+            Call::ThreadResume => {
+                let answer = answer.map_err(|error| resume_refusal(&error))?;
+                let id = self.check_thread(&answer)?;
+                self.ready(id, Meter::default(), true, out);
+            }
+            Call::TurnStart | Call::Steer(_) | Call::Interrupt | Call::CleanTerminals => {}
+        }
+        Ok(())
+    }
+
+    fn ask_environment(&mut self, name: &'static str, out: &mut Out) {
+        let params = json!({"environmentId": name});
+        self.ask(
+            Call::EnvironmentStatus(name),
+            "environment/status",
+            params,
+            out,
+        );
+    }
+
+    fn ask_config(&mut self, out: &mut Out) {
+        let params = json!({"includeLayers": false, "cwd": self.setup.cwd()});
+        self.ask(Call::ConfigRead, "config/read", params, out);
+    }
+
+    fn ask_thread(&mut self, out: &mut Out) {
+        match self.setup.history.clone() {
+            History::Fresh => {
+                let mut params = self.thread_params();
+                if let Some(instructions) = &self.setup.instructions {
+                    params["developerInstructions"] = json!(instructions);
+                }
+                self.ask(Call::ThreadStart, "thread/start", params, out);
+            }
+            History::Resume(thread) => self.ask_resume(&thread, out),
+            History::Recover => {
+                let params = json!({
+                    "archived": false, "limit": 100, "modelProviders": [], "sourceKinds": [],
+                });
+                self.ask(Call::ThreadList, "thread/list", params, out);
+            }
+        }
+    }
+
+    fn ask_resume(&mut self, thread: &str, out: &mut Out) {
+        let mut params = self.thread_params();
+        params["threadId"] = json!(thread);
+        params["excludeTurns"] = json!(true);
+        self.expected = Some(thread.to_owned());
+        self.ask(Call::ThreadResume, "thread/resume", params, out);
+    }
+
+    fn thread_params(&self) -> Value {
+        json!({
+            "cwd": self.setup.cwd(),
+            "model": self.setup.model.id,
+            "modelProvider": PROVIDER,
+            "approvalPolicy": "never",
+            "sandbox": "danger-full-access",
+        })
+    }
+
+    /// The thread is the one we asked for and runs as we said, or it is not used.
+    fn check_thread(&self, answer: &Value) -> Result<String, Refusal> {
+        let id = string_at(answer, &["thread", "id"])
+            .ok_or_else(|| Refusal::new("program_failed", "a thread without id"))?;
+        let absent = matches!(self.setup.place, Place::Absent);
+        let facts = [
+            (
+                self.expected
+                    .as_deref()
+                    .is_none_or(|expected| expected == id),
+                "another thread",
+            ),
+            (
+                string(answer, "modelProvider") == Some(PROVIDER),
+                "another model provider",
+            ),
+            (
+                string(answer, "model") == Some(&self.setup.model.id),
+                "another model",
+            ),
+            (
+                string(answer, "cwd") == Some(self.setup.cwd()),
+                "another directory",
+            ),
+            (
+                !absent || list(&answer["thread"], "environments").is_empty(),
+                "an environment",
+            ),
+        ];
+        match facts.iter().find(|(as_said, _)| !as_said) {
+            Some((_, what)) => Err(Refusal::new(
+                "program_failed",
+                format!("the thread has {what}"),
+            )),
+            None => Ok(id.to_owned()),
+        }
+    }
+
+    fn ready(&mut self, id: String, meter: Meter, durable: bool, out: &mut Out) {
+        out.prepared(NativeSession {
+            id: id.clone(),
+            durable,
+        });
+        self.state = State::Ready(Box::new(Thread {
+            id,
+            meter,
+            run: None,
+        }));
+    }
+
+    fn ask(&mut self, call: Call, method: &str, params: Value, out: &mut Out) {
+        let line = self.calls.request(call, method, params);
+        out.write(line);
+    }
+}
+
+fn ok(answer: Result<Value, RpcError>) -> Result<Value, Refusal> {
+    answer.map_err(|error| Refusal::new("program_failed", error.message))
+}
+
+/// The effective configuration is ours: no MCP server that nobody declared, no other provider.
+fn check_config(config: &Value) -> Result<(), Refusal> {
+    let servers = config["mcp_servers"]
+        .as_object()
+        .is_some_and(|servers| !servers.is_empty());
+    let facts = [
+        (!servers, "an MCP server that was not declared"),
+        (
+            string(config, "model_provider") == Some(PROVIDER),
+            "another model provider",
+        ),
+        (
+            string(config, "approval_policy") == Some("never"),
+            "another approval policy",
+        ),
+        (
+            string(config, "web_search") == Some("disabled"),
+            "web search",
+        ),
+    ];
+    match facts.iter().find(|(as_written, _)| !as_written) {
+        Some((_, what)) => Err(Refusal::new(
+            "program_failed",
+            format!("the effective configuration has {what}"),
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Codex has one error code for everything; its two sentences about history are the only distinction it makes.
+fn resume_refusal(error: &RpcError) -> Refusal {
+    let code = if error.message.contains("no rollout found") {
+        "history_missing"
+    } else if error.message.contains("active writer") {
+        "history_in_use"
+    } else {
+        "program_failed"
+    };
+    Refusal::new(code, error.message.clone())
+}
