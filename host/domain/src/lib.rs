@@ -33,6 +33,7 @@ pub mod turn;
 pub mod usage;
 
 pub mod changes;
+pub mod dispatch;
 pub mod event;
 pub mod refusal;
 pub mod session_state;
