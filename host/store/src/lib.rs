@@ -1,1 +1,47 @@
-//! See the room table of the architecture.
+//! The database: the only truth of Berth, on SQLite or PostgreSQL with one SQL text.
+//!
+//! There is one entrance for writes, [`Store::write`], which takes a named [`Unit`]: its body loads rows, calls one
+//! domain function and applies the returned changes; rows, events and their numbers commit together. Reads have a pool
+//! of their own and never wait for the writer.
+//!
+//! How to read this crate: [`unit`] and [`tx`] say what a unit is; [`writer`] how units reach the disk; [`lease`] who
+//! may run execution units; `units/` holds one file per unit of the design, [`read`] the queries of the API and the
+//! scheduler; the files named like a resource hold its SQL. [`dialect`] is where the two databases differ.
+
+#![forbid(unsafe_code)]
+
+mod allocations;
+mod apply;
+mod calls;
+mod convert;
+pub mod crash;
+mod devices;
+pub mod dialect;
+mod environments;
+pub mod error;
+mod events;
+mod items;
+pub mod lease;
+mod load;
+pub mod metrics;
+mod migrate;
+pub mod notify;
+mod receipts;
+mod reservations;
+mod sessions;
+pub mod settings;
+mod store;
+mod turns;
+pub mod tx;
+pub mod unit;
+mod writer;
+
+pub use dialect::Dialect;
+pub use error::{StoreError, UnitError, WriteError};
+pub use events::StoredEvent;
+pub use lease::{AcquireLease, Acquired, LeaseToken, ReleaseLease, RenewLease};
+pub use load::Parts;
+pub use notify::Committed;
+pub use settings::{Location, StoreSettings};
+pub use store::Store;
+pub use unit::{Durability, Unit};

@@ -1,0 +1,74 @@
+//! Allocation rows: compute that a provider holds.
+
+use domain::{
+    AllocationId, SessionId,
+    allocation::{Allocation, AllocationPhase},
+};
+use sqlx::AnyConnection;
+
+use crate::{
+    convert::{expect_written, int, json_column, to_json},
+    error::StoreError,
+};
+
+/// Inserts an allocation, or replaces one by its next revision (SP-4.9).
+pub(crate) async fn put(
+    conn: &mut AnyConnection,
+    allocation: &Allocation,
+) -> Result<(), StoreError> {
+    let done = sqlx::query(
+        "INSERT INTO allocations (id, session_id, environment_id, device_id, provider, phase, revision, body) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (id) DO UPDATE SET phase = excluded.phase, \
+         revision = excluded.revision, body = excluded.body \
+         WHERE allocations.phase <> 'released' AND allocations.revision < excluded.revision",
+    )
+    .bind(allocation.id.to_string())
+    .bind(allocation.session_id.to_string())
+    .bind(allocation.environment_id.to_string())
+    .bind(allocation.device_id.to_string())
+    .bind(allocation.provider.clone())
+    .bind(match allocation.phase {
+        AllocationPhase::Reserved => "reserved",
+        AllocationPhase::Creating => "creating",
+        AllocationPhase::Running => "running",
+        AllocationPhase::Suspending { .. } => "suspending",
+        AllocationPhase::Suspended => "suspended",
+        AllocationPhase::Resuming { .. } => "resuming",
+        AllocationPhase::Releasing => "releasing",
+        AllocationPhase::Released => "released",
+    })
+    .bind(int(allocation.revision)?)
+    .bind(to_json(allocation)?)
+    .execute(conn)
+    .await?;
+    expect_written(done.rows_affected(), "allocations")
+}
+
+/// The allocation of a Session.
+pub(crate) async fn of_session(
+    conn: &mut AnyConnection,
+    session: SessionId,
+) -> Result<Option<Allocation>, StoreError> {
+    // Keyed by the Environment, of which a Session has at most one.
+    let row = sqlx::query(
+        "SELECT a.body FROM allocations a JOIN environments e ON e.id = a.environment_id WHERE e.session_id = $1",
+    )
+    .bind(session.to_string())
+    .fetch_optional(conn)
+    .await?;
+    row.map(|row| json_column(&row, "allocations", "body"))
+        .transpose()
+}
+
+/// One allocation.
+pub(crate) async fn get(
+    conn: &mut AnyConnection,
+    id: AllocationId,
+) -> Result<Option<Allocation>, StoreError> {
+    let row = sqlx::query("SELECT body FROM allocations WHERE id = $1")
+        .bind(id.to_string())
+        .fetch_optional(conn)
+        .await?;
+    row.map(|row| json_column(&row, "allocations", "body"))
+        .transpose()
+}

@@ -1,0 +1,102 @@
+//! Public events: numbered when applied, read by cursor.
+
+use domain::{EventId, EventPayload, SessionId, Timestamp, event::EVENT_VERSION};
+use sqlx::{AnyConnection, Row};
+
+use crate::{
+    convert::{count_column, id_column, int, json_column, to_json},
+    error::StoreError,
+    sessions,
+};
+
+/// One committed event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredEvent {
+    /// Its number in the Session.
+    pub number: u64,
+    /// Its public id.
+    pub id: EventId,
+    /// Database time of its unit.
+    pub at: Timestamp,
+    /// What it says.
+    pub payload: EventPayload,
+}
+
+/// Numbers and adds events; the answer is the newest number.
+pub(crate) async fn add(
+    conn: &mut AnyConnection,
+    session: SessionId,
+    events: &[EventPayload],
+    now: Timestamp,
+) -> Result<u64, StoreError> {
+    let last = sessions::take_numbers(conn, session, events.len() as u64).await?;
+    let first = last + 1 - events.len() as u64;
+    for (number, event) in (first..).zip(events) {
+        let delta = event.delta_of();
+        sqlx::query(
+            "INSERT INTO events (session_id, number, id, version, delta_of, part, at, body) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+        )
+        .bind(session.to_string())
+        .bind(int(number)?)
+        .bind(EventId::new(uuid::Uuid::new_v4()).to_string())
+        .bind(i64::from(EVENT_VERSION))
+        .bind(delta.map(|(at, _)| at.item_id.to_string()))
+        .bind(delta.map(|(at, _)| i64::from(at.index)))
+        .bind(now.millis())
+        .bind(to_json(event)?)
+        .execute(&mut *conn)
+        .await?;
+    }
+    Ok(last)
+}
+
+/// Events after a number, at most `limit` and about `bytes` of them (SC-11.6); at least one if there is any.
+pub(crate) async fn after(
+    conn: &mut AnyConnection,
+    session: SessionId,
+    number: u64,
+    limit: u32,
+    bytes: usize,
+) -> Result<Vec<StoredEvent>, StoreError> {
+    let rows = sqlx::query(
+        "SELECT number, id, at, body FROM events WHERE session_id = $1 AND number > $2 ORDER BY number LIMIT $3",
+    )
+    .bind(session.to_string())
+    .bind(int(number)?)
+    .bind(i64::from(limit))
+    .fetch_all(conn)
+    .await?;
+    let mut events = Vec::with_capacity(rows.len());
+    let mut size = 0;
+    for row in &rows {
+        size += row.try_get::<String, _>("body")?.len();
+        if size > bytes && !events.is_empty() {
+            break;
+        }
+        events.push(StoredEvent {
+            number: count_column(row, "events", "number")?,
+            id: id_column(row, "events", "id")?,
+            at: Timestamp::from_millis(row.try_get("at")?),
+            payload: json_column(row, "events", "body")?,
+        });
+    }
+    Ok(events)
+}
+
+/// Removes deltas of ended Items up to a number.
+pub(crate) async fn trim(
+    conn: &mut AnyConnection,
+    session: SessionId,
+    through: u64,
+) -> Result<(), StoreError> {
+    sqlx::query(
+        "DELETE FROM events WHERE session_id = $1 AND number <= $2 AND delta_of IS NOT NULL \
+         AND delta_of IN (SELECT id FROM items WHERE session_id = $1 AND ended = 1)",
+    )
+    .bind(session.to_string())
+    .bind(int(through)?)
+    .execute(&mut *conn)
+    .await?;
+    sessions::set_trimmed(conn, session, through).await
+}

@@ -1,0 +1,110 @@
+//! Schema versions: one list for each database, the same numbers, embedded in the binary.
+
+use std::{borrow::Cow, sync::Arc};
+
+use sqlx::{
+    AnyConnection, SqlSafeStr,
+    migrate::{MigrateError, Migration, MigrationType, Migrator},
+};
+
+use crate::{dialect::Dialect, error::StoreError};
+
+/// Number, description, SQLite text, PostgreSQL text.
+const MIGRATIONS: &[(i64, &str, &str, &str)] = &[
+    (
+        1,
+        "foundation",
+        include_str!("../../../migrations/sqlite/0001_foundation.sql"),
+        include_str!("../../../migrations/postgres/0001_foundation.sql"),
+    ),
+    (
+        2,
+        "sessions",
+        include_str!("../../../migrations/sqlite/0002_sessions.sql"),
+        include_str!("../../../migrations/postgres/0002_sessions.sql"),
+    ),
+];
+
+/// The newest schema version that this program knows.
+pub(crate) fn newest() -> i64 {
+    MIGRATIONS
+        .iter()
+        .map(|(version, ..)| *version)
+        .max()
+        .unwrap_or(0)
+}
+
+/// Brings the schema up to date.
+///
+/// # Errors
+/// [`StoreError::NewerSchema`] if a newer program wrote the database; then nothing is touched.
+pub(crate) async fn run(conn: &mut AnyConnection, dialect: Dialect) -> Result<(), StoreError> {
+    let list = MIGRATIONS
+        .iter()
+        .map(|(version, description, sqlite, postgres)| {
+            let text: &'static str = match dialect {
+                Dialect::Sqlite => sqlite,
+                Dialect::Postgres => postgres,
+            };
+            Migration::new(
+                *version,
+                Cow::Borrowed(*description),
+                MigrationType::Simple,
+                text.into_sql_str(),
+                false,
+            )
+        })
+        .collect();
+    match Migrator::with_migrations(list).run(conn).await {
+        Ok(()) => Ok(()),
+        Err(MigrateError::VersionMissing(found)) => Err(StoreError::NewerSchema {
+            found,
+            known: newest(),
+        }),
+        Err(MigrateError::ExecuteMigration(source, version)) => Err(StoreError::Migration {
+            version,
+            source: Arc::new(source),
+        }),
+        Err(other) => Err(StoreError::Migration {
+            version: newest(),
+            source: Arc::new(sqlx::Error::Migrate(Box::new(other))),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The two texts say the same, apart from the name of the byte type and the byte order of text.
+    #[test]
+    fn both_databases_have_one_schema() {
+        for (version, _, sqlite, postgres) in MIGRATIONS {
+            let plain = postgres
+                .replace(" COLLATE \"C\"", "")
+                .replace("BYTEA", "BLOB");
+            assert_eq!(*sqlite, plain, "migration {version}");
+        }
+    }
+
+    #[test]
+    fn columns_are_of_the_three_types_that_both_databases_and_the_driver_know() {
+        for (version, _, sqlite, _) in MIGRATIONS {
+            for line in sqlite
+                .lines()
+                .filter(|line| line.starts_with("    ") && !line.trim_start().starts_with("--"))
+            {
+                let mut words = line.split_whitespace();
+                let first = words.next().unwrap_or_default();
+                if first == "PRIMARY" {
+                    continue;
+                }
+                let kind = words.next().unwrap_or_default().trim_end_matches(',');
+                assert!(
+                    matches!(kind, "BIGINT" | "TEXT" | "BLOB"),
+                    "migration {version}: {line}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Session rows.
+
+use domain::{
+    SessionId,
+    session::{Placement, Session},
+};
+use sqlx::{AnyConnection, Row};
+
+use crate::{
+    convert::{count_column, int, json_column, to_json},
+    error::StoreError,
+};
+
+/// Inserts or replaces a Session; its event counter stays.
+pub(crate) async fn put(conn: &mut AnyConnection, session: &Session) -> Result<(), StoreError> {
+    sqlx::query(
+        "INSERT INTO sessions (id, project_id, agent_id, configuration_id, placement, created_at, deleted_at, \
+         last_event, trimmed_through, body) VALUES ($1, $2, $3, $4, $5, $6, $7, 0, 0, $8) \
+         ON CONFLICT (id) DO UPDATE SET deleted_at = excluded.deleted_at, body = excluded.body",
+    )
+    .bind(session.id.to_string())
+    .bind(session.project_id.to_string())
+    .bind(session.agent_id.to_string())
+    .bind(session.configuration.to_string())
+    .bind(placement(session.placement))
+    .bind(session.created_at.millis())
+    .bind(session.deleted_at.map(|at| at.millis()))
+    .bind(to_json(session)?)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Reads a Session, deleted ones included, with the number of its newest event.
+pub(crate) async fn get(
+    conn: &mut AnyConnection,
+    id: SessionId,
+) -> Result<Option<(Session, u64)>, StoreError> {
+    let row = sqlx::query("SELECT body, last_event FROM sessions WHERE id = $1")
+        .bind(id.to_string())
+        .fetch_optional(conn)
+        .await?;
+    row.map(|row| {
+        Ok((
+            json_column(&row, "sessions", "body")?,
+            count_column(&row, "sessions", "last_event")?,
+        ))
+    })
+    .transpose()
+}
+
+/// Takes the next `count` event numbers; the answer is the last of them.
+pub(crate) async fn take_numbers(
+    conn: &mut AnyConnection,
+    id: SessionId,
+    count: u64,
+) -> Result<u64, StoreError> {
+    let row = sqlx::query(
+        "UPDATE sessions SET last_event = last_event + $2 WHERE id = $1 RETURNING last_event",
+    )
+    .bind(id.to_string())
+    .bind(int(count)?)
+    .fetch_optional(conn)
+    .await?
+    .ok_or(StoreError::Missing { table: "sessions" })?;
+    count_column(&row, "sessions", "last_event")
+}
+
+/// Notes that deltas up to a number may be absent.
+pub(crate) async fn set_trimmed(
+    conn: &mut AnyConnection,
+    id: SessionId,
+    through: u64,
+) -> Result<(), StoreError> {
+    sqlx::query("UPDATE sessions SET trimmed_through = $2 WHERE id = $1 AND trimmed_through < $2")
+        .bind(id.to_string())
+        .bind(int(through)?)
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+/// Removes everything of a deleted Session but its tombstone, retry identity and settlement rows (reliability 4.10).
+pub(crate) async fn purge(
+    conn: &mut AnyConnection,
+    id: SessionId,
+    now: i64,
+) -> Result<(), StoreError> {
+    let session = id.to_string();
+    for statement in [
+        "DELETE FROM events WHERE session_id = $1",
+        "DELETE FROM artifacts WHERE session_id = $1",
+        "DELETE FROM inputs WHERE session_id = $1",
+        "DELETE FROM calls WHERE session_id = $1",
+        "DELETE FROM items WHERE session_id = $1",
+        "UPDATE reservations SET messages = '[]' WHERE session_id = $1",
+        "UPDATE configurations SET body = '{}', sealed_provider = NULL, sealed_environment = NULL WHERE session_id = $1",
+    ] {
+        sqlx::query(statement)
+            .bind(&session)
+            .execute(&mut *conn)
+            .await?;
+    }
+    let done =
+        sqlx::query("UPDATE sessions SET purged_at = $2 WHERE id = $1 AND deleted_at IS NOT NULL")
+            .bind(&session)
+            .bind(now)
+            .execute(conn)
+            .await?;
+    if done.rows_affected() == 1 {
+        Ok(())
+    } else {
+        Err(StoreError::Missing { table: "sessions" })
+    }
+}
+
+/// The retry identity of a creation: who made it first, with which request.
+pub(crate) struct Creation {
+    pub(crate) digest: String,
+    pub(crate) session_id: String,
+}
+
+/// Claims a key for a new Session; the answer is the row that holds it, which may be an earlier one (S-SES-11).
+pub(crate) async fn claim_creation(
+    conn: &mut AnyConnection,
+    project: &str,
+    key: &str,
+    digest: &str,
+    session: &str,
+    now: i64,
+) -> Result<Creation, StoreError> {
+    sqlx::query(
+        "INSERT INTO creations (project_id, key, digest, session_id, created_at) VALUES ($1, $2, $3, $4, $5) \
+         ON CONFLICT (project_id, key) DO NOTHING",
+    )
+    .bind(project)
+    .bind(key)
+    .bind(digest)
+    .bind(session)
+    .bind(now)
+    .execute(&mut *conn)
+    .await?;
+    find_creation(conn, project, key)
+        .await?
+        .ok_or(StoreError::Missing { table: "creations" })
+}
+
+/// Who holds a key of creation.
+pub(crate) async fn find_creation(
+    conn: &mut AnyConnection,
+    project: &str,
+    key: &str,
+) -> Result<Option<Creation>, StoreError> {
+    let row =
+        sqlx::query("SELECT digest, session_id FROM creations WHERE project_id = $1 AND key = $2")
+            .bind(project)
+            .bind(key)
+            .fetch_optional(conn)
+            .await?;
+    row.map(|row| {
+        Ok(Creation {
+            digest: row.try_get("digest")?,
+            session_id: row.try_get("session_id")?,
+        })
+    })
+    .transpose()
+}
+
+fn placement(placement: Placement) -> &'static str {
+    match placement {
+        Placement::None => "none",
+        Placement::OpenaiHosted => "openai_hosted",
+        Placement::SelfHosted => "self_hosted",
+    }
+}

@@ -1,0 +1,392 @@
+//! The store itself: opening, writing, closing.
+
+use std::{sync::Arc, time::Duration};
+
+use domain::{InstallationId, OwnerId, Timestamp};
+use sqlx::{AnyConnection, AnyPool, ConnectOptions, Connection, Row, any::AnyPoolOptions};
+use tokio::sync::{Notify, broadcast, mpsc, watch};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    convert::parse_id,
+    dialect::Dialect,
+    error::{StoreError, WriteError},
+    lease::{self, AcquireLease, Acquired, LeaseCell, LeaseToken, ReleaseLease, RenewLease},
+    migrate,
+    notify::{Committed, Notifier},
+    settings::{Location, StoreSettings},
+    tx::read_clock,
+    unit::Unit,
+    writer::{
+        group::GroupWriter,
+        job::{Job, Reply, UnitJob},
+        pooled::PooledWriter,
+    },
+};
+
+/// Units that may wait for the writer; more wait in front of the queue, so memory stays bounded.
+const QUEUE: usize = 1024;
+/// Period of the SQLite checkpoint task.
+const CHECKPOINT_PERIOD: Duration = Duration::from_secs(1);
+/// A reader that finds no connection for so long is told so (W-AUTH-2).
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// An open database. Cheap to clone.
+#[derive(Clone)]
+pub struct Store {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) settings: StoreSettings,
+    pub(crate) dialect: Dialect,
+    pub(crate) readers: AnyPool,
+    public: Option<PooledWriter>,
+    queue: mpsc::Sender<Box<dyn Job>>,
+    lease: LeaseCell,
+    notifier: Notifier,
+    failure: watch::Receiver<Option<StoreError>>,
+    installation: Installation,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+struct Installation {
+    id: InstallationId,
+    fingerprints: seal::Fingerprinter,
+}
+
+impl Store {
+    /// Opens (and creates) the database, brings its schema up to date and checks the service key.
+    ///
+    /// # Errors
+    /// [`StoreError::NewerSchema`], [`StoreError::WrongServiceKey`], or what the database says.
+    pub async fn open(settings: StoreSettings) -> Result<Self, StoreError> {
+        sqlx::any::install_default_drivers();
+        let dialect = settings.dialect();
+        let options = settings.connect_options()?;
+        let mut conn = options.connect().await?;
+        for statement in dialect.setup(true) {
+            sqlx::query(*statement).execute(&mut conn).await?;
+        }
+        migrate::run(&mut conn, dialect).await?;
+        let installation = open_installation(&mut conn, dialect, &settings.keys).await?;
+        conn.close().await?;
+        if let Location::File(path) = &settings.location {
+            restrict(path)?;
+        }
+
+        let readers = pool(dialect, settings.readers)
+            .connect_with(options.clone())
+            .await?;
+        let notifier = Notifier::new();
+        let public = match dialect {
+            Dialect::Sqlite => None,
+            Dialect::Postgres => {
+                let pool = pool(dialect, settings.public_writers)
+                    .connect_with(options.clone())
+                    .await?;
+                Some(PooledWriter {
+                    pool,
+                    keys: settings.keys.clone(),
+                    notifier: notifier.clone(),
+                })
+            }
+        };
+        let (queue, receiver) = mpsc::channel(QUEUE);
+        let (failed, failure) = watch::channel(None);
+        let lease = LeaseCell::new();
+        let committed = Arc::new(Notify::new());
+        let tasks = TaskTracker::new();
+        let stop = CancellationToken::new();
+        let writer = GroupWriter {
+            options: options.clone(),
+            dialect,
+            keys: settings.keys.clone(),
+            queue: receiver,
+            lease: lease.clone(),
+            notifier: notifier.clone(),
+            observer: settings.observer.clone(),
+            largest_batch: settings.batch.max(1),
+            leased_budget: settings.leased_budget,
+            committed: committed.clone(),
+            failure: failed,
+        };
+        tasks.spawn(writer.run(stop.clone()));
+        if dialect == Dialect::Sqlite {
+            tasks.spawn(checkpoints(options, committed, stop.clone()));
+        }
+        let inner = Inner {
+            settings,
+            dialect,
+            readers,
+            public,
+            queue,
+            lease,
+            notifier,
+            failure,
+            installation,
+            tasks,
+            stop,
+        };
+        Ok(Self {
+            inner: Arc::new(inner),
+        })
+    }
+
+    /// Runs one unit and waits until its commit may be announced.
+    ///
+    /// # Errors
+    /// The unit's refusal (then nothing was written), or a failure of the store. After
+    /// [`StoreError::CommitUnknown`] the caller re-reads; it never derives a right from it (ENV-217).
+    pub async fn write<U: Unit>(&self, unit: U) -> Reply<U> {
+        let (job, answer) = UnitJob::new(unit, self.inner.settings.observer.clone());
+        match &self.inner.public {
+            Some(pooled) if !U::LEASED => {
+                self.inner.tasks.spawn(pooled.clone().run(Box::new(job)));
+            }
+            _ => {
+                if self.inner.queue.send(Box::new(job)).await.is_err() {
+                    return Err(StoreError::Closed.into());
+                }
+            }
+        }
+        answer
+            .await
+            .unwrap_or(Err(WriteError::Store(StoreError::Closed)))
+    }
+
+    /// Tries to become the owner of execution. On success leased units run under the new epoch.
+    ///
+    /// `predecessor_is_dead` says that the caller holds the data folder's lock (SQLite, D31).
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn acquire_lease(
+        &self,
+        owner: OwnerId,
+        predecessor_is_dead: bool,
+    ) -> Result<Acquired, StoreError> {
+        let acquired = expect_no_refusal(
+            self.write(AcquireLease {
+                owner,
+                predecessor_is_dead,
+            })
+            .await,
+        )?;
+        if let Acquired::Held(token) = acquired {
+            self.inner.lease.hold(token);
+        }
+        Ok(acquired)
+    }
+
+    /// Renews the lease (every 10 s; other leased work renews it too).
+    ///
+    /// # Errors
+    /// [`StoreError::LeaseLost`] if it is not ours any more.
+    pub async fn renew_lease(&self) -> Result<(), StoreError> {
+        expect_no_refusal(self.write(RenewLease).await)
+    }
+
+    /// Gives the lease up after a drain (SC-2.9).
+    ///
+    /// # Errors
+    /// [`StoreError::LeaseLost`] if it was not ours any more.
+    pub async fn release_lease(&self) -> Result<(), StoreError> {
+        let held = self.inner.lease.current();
+        expect_no_refusal(self.write(ReleaseLease).await)?;
+        if let Some(token) = held {
+            self.inner.lease.lose(token);
+        }
+        Ok(())
+    }
+
+    /// Stops leased work at once, for example because renewing failed for too long (SC-12.4).
+    pub fn abandon_lease(&self, token: LeaseToken) {
+        self.inner.lease.lose(token);
+    }
+
+    /// Who owns execution as far as this process knows; changes when the lease is gained or lost.
+    pub fn lease(&self) -> watch::Receiver<Option<LeaseToken>> {
+        self.inner.lease.subscribe()
+    }
+
+    /// Wakes after commits of this process. A listener that falls behind rescans.
+    pub fn commits(&self) -> broadcast::Receiver<Committed> {
+        self.inner.notifier.subscribe()
+    }
+
+    /// Hints of committed decisions of this process (SC-3.3): best effort, without authority.
+    pub fn hints(&self) -> broadcast::Receiver<domain::Hint> {
+        self.inner.notifier.subscribe_hints()
+    }
+
+    /// Resolves when the store can never write again; the process must end then.
+    pub async fn failed(&self) -> StoreError {
+        let mut failure = self.inner.failure.clone();
+        match failure.wait_for(Option::is_some).await {
+            Ok(error) => error.clone().unwrap_or(StoreError::Closed),
+            Err(_) => StoreError::Closed,
+        }
+    }
+
+    /// The database clock.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn now(&self) -> Result<Timestamp, StoreError> {
+        let mut conn = self.inner.readers.acquire().await?;
+        read_clock(&mut conn, self.inner.dialect).await
+    }
+
+    /// The lease row.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn lease_row(&self) -> Result<domain::lease::Lease, StoreError> {
+        let mut conn = self.inner.readers.acquire().await?;
+        lease::read(&mut conn).await
+    }
+
+    /// Which database this is.
+    pub fn dialect(&self) -> Dialect {
+        self.inner.dialect
+    }
+
+    /// The identity of this installation.
+    pub fn installation(&self) -> InstallationId {
+        self.inner.installation.id
+    }
+
+    /// Fingerprints of secrets, under a key that lives with the database (KEY-005, KEY-007).
+    pub fn fingerprints(&self) -> &seal::Fingerprinter {
+        &self.inner.installation.fingerprints
+    }
+
+    /// The installation's keys.
+    pub fn keys(&self) -> &Arc<seal::KeyRing> {
+        &self.inner.settings.keys
+    }
+
+    /// Commits what is queued and closes every connection.
+    pub async fn close(&self) {
+        self.inner.stop.cancel();
+        self.inner.tasks.close();
+        self.inner.tasks.wait().await;
+        if let Some(public) = &self.inner.public {
+            public.pool.close().await;
+        }
+        self.inner.readers.close().await;
+    }
+}
+
+/// A unit that the rules never refuse.
+pub(crate) fn expect_no_refusal<T>(
+    reply: Result<T, WriteError<std::convert::Infallible>>,
+) -> Result<T, StoreError> {
+    reply.map_err(|error| match error {
+        WriteError::Store(error) => error,
+        WriteError::Refused(never) => match never {},
+    })
+}
+
+fn pool(dialect: Dialect, size: u32) -> AnyPoolOptions {
+    AnyPoolOptions::new()
+        .max_connections(size.max(1))
+        .min_connections(1)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        // A stale server connection shows itself at its first statement; asking before each use would double the cost.
+        .test_before_acquire(false)
+        .after_connect(move |conn, _| {
+            Box::pin(async move {
+                for statement in dialect.setup(false) {
+                    sqlx::query(*statement).execute(&mut *conn).await?;
+                }
+                Ok(())
+            })
+        })
+}
+
+/// The database file holds sealed secrets and every conversation: only the owner reads it.
+fn restrict(path: &std::path::Path) -> Result<(), StoreError> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(path, mode)
+            .map_err(|_| StoreError::Settings("the mode of the database file cannot be set"))?;
+    }
+    Ok(())
+}
+
+/// Reads the installation row, or writes it at the first start.
+async fn open_installation(
+    conn: &mut AnyConnection,
+    dialect: Dialect,
+    keys: &seal::KeyRing,
+) -> Result<Installation, StoreError> {
+    let binding = seal::Binding::new(seal::Purpose::Installation, &["fingerprint-key"]);
+    let mut fresh = [0; 32];
+    getrandom::fill(&mut fresh).map_err(|_| StoreError::Seal(seal::SealError::NoRandomness))?;
+    let now = read_clock(conn, dialect).await?;
+    sqlx::query(
+        "INSERT INTO installation (id, installation_id, fingerprint_key, created_at) VALUES (1, $1, $2, $3) \
+         ON CONFLICT (id) DO NOTHING",
+    )
+    .bind(InstallationId::new(uuid::Uuid::new_v4()).to_string())
+    .bind(keys.seal(&binding, &fresh)?)
+    .bind(now.millis())
+    .execute(&mut *conn)
+    .await?;
+    let row = sqlx::query("SELECT installation_id, fingerprint_key FROM installation WHERE id = 1")
+        .fetch_one(&mut *conn)
+        .await?;
+    let sealed: Vec<u8> = row.try_get("fingerprint_key")?;
+    let key = keys.open(&binding, &sealed).map_err(|error| match error {
+        seal::SealError::WrongKey { needed, loaded } => {
+            StoreError::WrongServiceKey { loaded, needed }
+        }
+        other => other.into(),
+    })?;
+    Ok(Installation {
+        id: parse_id(
+            &row.try_get::<String, _>("installation_id")?,
+            "installation",
+            "installation_id",
+        )?,
+        fingerprints: seal::Fingerprinter::from_bytes(&key)?,
+    })
+}
+
+/// Moves committed pages from the log into the database file, away from the writer's commits.
+async fn checkpoints(
+    options: sqlx::any::AnyConnectOptions,
+    committed: Arc<Notify>,
+    stop: CancellationToken,
+) {
+    let mut conn = None;
+    loop {
+        tokio::select! {
+            () = committed.notified() => {}
+            () = stop.cancelled() => break,
+        }
+        if conn.is_none() {
+            conn = options.connect().await.ok();
+        }
+        if let Some(open) = &mut conn
+            && let Err(error) = sqlx::query("PRAGMA wal_checkpoint(PASSIVE)")
+                .fetch_all(open)
+                .await
+        {
+            tracing::warn!(%error, "a checkpoint failed");
+            conn = None;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(CHECKPOINT_PERIOD) => {}
+            () = stop.cancelled() => break,
+        }
+    }
+    if let Some(open) = conn {
+        let _ = open.close().await;
+    }
+}

@@ -1,0 +1,94 @@
+//! What a unit sees of the database: one connection inside a transaction, the database clock, the lease.
+
+use std::sync::Arc;
+
+use domain::{SessionId, Timestamp, lease::Epoch};
+use sqlx::{AnyConnection, Row};
+
+use crate::{dialect::Dialect, error::StoreError, lease::LeaseToken, notify::Outbox};
+
+/// The transaction of a unit.
+pub struct Tx<'c> {
+    pub(crate) conn: &'c mut AnyConnection,
+    pub(crate) dialect: Dialect,
+    pub(crate) keys: Arc<seal::KeyRing>,
+    /// The lease under which this unit runs; `None` for public units.
+    pub(crate) lease: Option<LeaseToken>,
+    pub(crate) outbox: Outbox,
+    now: Option<Timestamp>,
+}
+
+impl<'c> Tx<'c> {
+    pub(crate) fn new(
+        conn: &'c mut AnyConnection,
+        dialect: Dialect,
+        keys: Arc<seal::KeyRing>,
+        lease: Option<LeaseToken>,
+    ) -> Self {
+        Self {
+            conn,
+            dialect,
+            keys,
+            lease,
+            outbox: Outbox::default(),
+            now: None,
+        }
+    }
+
+    /// The database clock, read once per unit, after its first lock (SC-6.6).
+    pub(crate) async fn now(&mut self) -> Result<Timestamp, StoreError> {
+        match self.now {
+            Some(now) => Ok(now),
+            None => {
+                let now = read_clock(self.conn, self.dialect).await?;
+                self.now = Some(now);
+                Ok(now)
+            }
+        }
+    }
+
+    /// Takes the Session's row lock and forgets the clock, so that it is read under the lock.
+    /// Returns whether the Session exists.
+    pub(crate) async fn lock_session(&mut self, session: SessionId) -> Result<bool, StoreError> {
+        let row = sqlx::query(self.dialect.lock_session())
+            .bind(session.to_string())
+            .fetch_optional(&mut *self.conn)
+            .await?;
+        self.now = None;
+        Ok(row.is_some())
+    }
+
+    /// As [`Tx::lock_session`], but gives up at once if somebody else holds the lock.
+    pub(crate) async fn try_lock_session(
+        &mut self,
+        session: SessionId,
+    ) -> Result<bool, StoreError> {
+        let row = sqlx::query(self.dialect.try_lock_session())
+            .bind(session.to_string())
+            .fetch_optional(&mut *self.conn)
+            .await?;
+        self.now = None;
+        Ok(row.is_some())
+    }
+
+    /// The epoch of the lease under which this unit runs.
+    pub(crate) fn epoch(&self) -> Result<Epoch, StoreError> {
+        self.lease
+            .as_ref()
+            .map(|lease| lease.epoch)
+            .ok_or(StoreError::LeaseLost)
+    }
+
+    pub(crate) fn forget_clock(&mut self) {
+        self.now = None;
+    }
+}
+
+/// Reads the database clock on any connection.
+pub(crate) async fn read_clock(
+    conn: &mut AnyConnection,
+    dialect: Dialect,
+) -> Result<Timestamp, StoreError> {
+    let row = sqlx::query(dialect.now()).fetch_one(conn).await?;
+    Ok(Timestamp::from_millis(row.try_get(0)?))
+}
