@@ -7,6 +7,8 @@
 //! - `sys`: every system call that needs `unsafe` or differs between platforms.
 
 #[cfg(unix)]
+pub mod files;
+#[cfg(unix)]
 pub mod process;
 #[cfg(target_os = "linux")]
 pub mod supervisor;

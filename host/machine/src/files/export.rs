@@ -1,0 +1,230 @@
+//! The capture of a Turn's outputs: every regular file below one folder (RP-15.14 to RP-15.17).
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use cap_std::fs::{Dir, File, FileTypeExt, Metadata};
+
+use super::{Folder, open_folder, open_regular};
+
+/// Bounds of one capture (RP-15.16).
+#[derive(Clone, Copy, Debug)]
+pub struct ExportLimits {
+    /// Entries of any kind, folders and skipped links included.
+    pub entries: usize,
+    /// Folders below the exported one.
+    pub depth: usize,
+    /// Bytes of a path relative to the exported folder.
+    pub path_bytes: usize,
+    /// Bytes of one file.
+    pub file_bytes: u64,
+    /// Bytes of all files.
+    pub total_bytes: u64,
+}
+
+impl Default for ExportLimits {
+    fn default() -> Self {
+        Self {
+            entries: 4096,
+            depth: 64,
+            path_bytes: 4096,
+            file_bytes: 200 << 20,
+            total_bytes: 500 << 20,
+        }
+    }
+}
+
+/// Why a capture failed as a whole.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// What should be exported is no folder; a link to one included.
+    #[error("the exported path is no folder")]
+    NotDirectory,
+    /// A FIFO, socket or device.
+    #[error("an entry is neither file nor folder nor link")]
+    SpecialFile,
+    /// Size or time of a file changed while it was read.
+    #[error("a file changed while it was read")]
+    Changed,
+    /// A limit was exceeded.
+    #[error("the limit of {0} is exceeded")]
+    Limit(&'static str),
+    /// A name that is not UTF-8 cannot become a path of an Artifact.
+    #[error("a name is not UTF-8")]
+    Name,
+    /// The system refused it.
+    #[error("an entry could not be read")]
+    Io(#[from] io::Error),
+}
+
+/// A capture in progress: one file after another, in the order of their paths.
+pub struct Export {
+    limits: ExportLimits,
+    /// Folders still to visit with their paths, last first, and the files of the present one.
+    folders: Vec<(Dir, PathBuf, usize)>,
+    files: Vec<(Dir, PathBuf)>,
+    entries: usize,
+    bytes: u64,
+}
+
+/// One file of a capture. Read it to its end through [`Read`], then call [`ExportFile::finish`].
+pub struct ExportFile {
+    path: String,
+    file: io::Take<File>,
+    found: Metadata,
+    read: u64,
+}
+
+impl Folder {
+    /// Starts the capture of a folder below; none when nothing has that name (RP-15.14).
+    ///
+    /// # Errors
+    /// See [`ExportError`].
+    pub fn export(&self, path: &Path, limits: ExportLimits) -> Result<Option<Export>, ExportError> {
+        let dir = match self.walk(path) {
+            Ok(dir) => dir,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                return Err(ExportError::NotDirectory);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let folders = vec![(dir, PathBuf::new(), 0)];
+        Ok(Some(Export {
+            limits,
+            folders,
+            files: Vec::new(),
+            entries: 0,
+            bytes: 0,
+        }))
+    }
+}
+
+impl Export {
+    /// The next file, or none at the end. Files are named before their bytes are read, so a later file may differ from
+    /// what it was when the capture began; each one is consistent in itself.
+    ///
+    /// # Errors
+    /// See [`ExportError`]; the capture is over then.
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "an iterator could not stop at its first error"
+    )]
+    pub fn next(&mut self) -> Result<Option<ExportFile>, ExportError> {
+        loop {
+            if let Some((dir, path)) = self.files.pop() {
+                return self.file(&dir, &path).map(Some);
+            }
+            let Some((dir, path, depth)) = self.folders.pop() else {
+                return Ok(None);
+            };
+            self.visit(&dir, &path, depth)?;
+        }
+    }
+
+    /// Sorts the entries of one folder into files and folders still to visit.
+    fn visit(&mut self, dir: &Dir, path: &Path, depth: usize) -> Result<(), ExportError> {
+        let mut names = Vec::new();
+        for entry in dir.entries()? {
+            self.entries += 1;
+            if self.entries > self.limits.entries {
+                return Err(ExportError::Limit("entries"));
+            }
+            names.push(entry?.file_name());
+        }
+        names.sort_unstable_by(|a, b| b.cmp(a));
+        for name in names {
+            let kind = dir.symlink_metadata(&name)?.file_type();
+            if kind.is_symlink() {
+                continue;
+            }
+            let below = path.join(&name);
+            if below.as_os_str().len() > self.limits.path_bytes {
+                return Err(ExportError::Limit("path length"));
+            }
+            if kind.is_dir() {
+                if depth == self.limits.depth {
+                    return Err(ExportError::Limit("depth"));
+                }
+                self.folders
+                    .push((open_folder(dir, Path::new(&name))?, below, depth + 1));
+            } else if kind.is_file() {
+                self.files.push((dir.try_clone()?, below));
+            } else {
+                debug_assert!(
+                    kind.is_fifo()
+                        || kind.is_socket()
+                        || kind.is_block_device()
+                        || kind.is_char_device()
+                );
+                return Err(ExportError::SpecialFile);
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, dir: &Dir, path: &Path) -> Result<ExportFile, ExportError> {
+        let name = path.file_name().ok_or(ExportError::Name)?;
+        let file = match open_regular(dir, Path::new(name)) {
+            // It was a regular file a moment ago.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                return Err(ExportError::Changed);
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(ExportError::Changed);
+            }
+            opened => opened?,
+        };
+        let found = file.metadata()?;
+        if found.len() > self.limits.file_bytes {
+            return Err(ExportError::Limit("file size"));
+        }
+        self.bytes = self.bytes.saturating_add(found.len());
+        if self.bytes > self.limits.total_bytes {
+            return Err(ExportError::Limit("total size"));
+        }
+        let path = path.to_str().ok_or(ExportError::Name)?.to_owned();
+        // One byte more than the size: growth is seen, and never followed.
+        let file = file.take(found.len() + 1);
+        Ok(ExportFile {
+            path,
+            file,
+            found,
+            read: 0,
+        })
+    }
+}
+
+impl ExportFile {
+    /// Path relative to the exported folder, with `/`.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Size in bytes when it was opened.
+    pub fn size(&self) -> u64 {
+        self.found.len()
+    }
+
+    /// Checks after the last byte that the file did not change while it was read.
+    ///
+    /// # Errors
+    /// [`ExportError::Changed`], or the file cannot be looked at.
+    pub fn finish(self) -> Result<(), ExportError> {
+        let now = self.file.into_inner().metadata()?;
+        let same = self.read == self.found.len() && now.len() == self.found.len();
+        if same && now.modified()? == self.found.modified()? {
+            Ok(())
+        } else {
+            Err(ExportError::Changed)
+        }
+    }
+}
+
+impl Read for ExportFile {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(buffer)?;
+        self.read += read as u64;
+        Ok(read)
+    }
+}

@@ -1,0 +1,91 @@
+//! Removing whatever an agent may have made: unreadable folders, endless depth, names of any bytes.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use cap_std::fs::{Dir, Permissions, PermissionsExt};
+
+use super::{Folder, open_folder};
+
+/// Folders deeper than this are moved up before they are emptied, so that neither the stack nor the open files grow
+/// with what an agent made.
+const DEEPEST: usize = 32;
+
+impl Folder {
+    /// Removes a file, link or folder with all that is in it, following no link. Removing nothing is success, and so
+    /// is a second call after an interruption (LOC-023).
+    ///
+    /// # Errors
+    /// The system refuses it; some of it may be gone.
+    pub fn remove_all(&self, path: &Path) -> io::Result<()> {
+        let (parent, name) = match self.parent(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            found => found?,
+        };
+        match parent.symlink_metadata(name) {
+            Ok(found) if found.is_dir() => {}
+            Ok(_) => return gone(parent.remove_file(name)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        let top = enter(&parent, name)?;
+        empty(&top, &top, 0)?;
+        gone(parent.remove_dir(name))
+    }
+}
+
+/// Empties a folder. What lies too deep goes to the top, where the loop finds it again.
+fn empty(top: &Dir, dir: &Dir, depth: usize) -> io::Result<()> {
+    loop {
+        let mut moved = false;
+        for entry in dir.entries()? {
+            let name = PathBuf::from(entry?.file_name());
+            let found = match dir.symlink_metadata(&name) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                found => found?,
+            };
+            if !found.is_dir() {
+                gone(dir.remove_file(&name))?;
+            } else if depth == DEEPEST {
+                let aside = format!(
+                    ".berth-{:016x}",
+                    getrandom::u64().map_err(io::Error::other)?
+                );
+                dir.rename(&name, top, aside)?;
+            } else {
+                let below = enter(dir, &name)?;
+                empty(top, &below, depth + 1)?;
+                gone(dir.remove_dir(&name))?;
+                moved = true;
+            }
+        }
+        // Only the top can have received something; it is done when a pass found no folder.
+        if depth > 0 || !moved {
+            return Ok(());
+        }
+    }
+}
+
+/// Opens a folder and makes sure that its entries can be listed and removed. The account owns what its agent made,
+/// so the right to do so can always be taken.
+fn enter(parent: &Dir, name: &Path) -> io::Result<Dir> {
+    let dir = match open_folder(parent, name) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            parent.set_permissions(name, Permissions::from_mode(0o700))?;
+            open_folder(parent, name)?
+        }
+        opened => opened?,
+    };
+    let mode = dir.dir_metadata()?.permissions().mode();
+    if mode & 0o700 != 0o700 {
+        dir.set_permissions(".", Permissions::from_mode(0o700))?;
+    }
+    Ok(dir)
+}
+
+fn gone(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
