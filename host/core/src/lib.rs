@@ -3,6 +3,7 @@
 //! [`serve`] is the only entrance. Inside, data flows one way: `api` parses and answers, `domain` decides, `store` persists;
 //! the scheduler and the gateway act on what is committed. Memory holds caches, sockets and hints only.
 
+pub mod peer;
 mod serve;
 mod settings;
 
