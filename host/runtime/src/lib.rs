@@ -1,1 +1,3 @@
-//! See the room table of the architecture.
+//! The Runtime: what `berth daemon` runs on the machine that owns a workspace.
+
+pub mod relay;
