@@ -1,3 +1,6 @@
 //! The Runtime: what `berth daemon` runs on the machine that owns a workspace.
 
+mod ask;
+pub mod execute;
+pub mod place;
 pub mod relay;

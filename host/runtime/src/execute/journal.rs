@@ -1,0 +1,245 @@
+//! The events of one Run: numbered, bounded, counted until Core has committed them (RP-11.2, RP-11.11, RP-4).
+
+use std::collections::{HashMap, VecDeque};
+
+use domain::run::{CommandRun, Delta, DeltaKind, EventBody, ItemBody, RunEvent};
+
+/// Output of one command that is kept (F05); the rest is counted.
+const OUTPUT_LIMIT: usize = 1024 * 1024;
+/// Largest piece of text in one event; several fit into one frame.
+const PIECE: usize = 256 * 1024;
+/// Events of one Turn, without the reserved last one.
+const TURN_EVENTS: u64 = 65_536;
+/// Bytes of one Turn's events.
+const TURN_BYTES: usize = 32 * 1024 * 1024;
+/// What may be unacknowledged before the harness is no longer read (RP-11.11).
+const UNACKED_EVENTS: usize = 10_000;
+const UNACKED_BYTES: usize = 64 * 1024 * 1024;
+
+/// The Turn produced more than a Turn may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Overflow;
+
+/// Numbers the events of one Run and remembers what is not acknowledged.
+#[derive(Debug, Default)]
+pub(super) struct Journal {
+    last_seq: u64,
+    bytes: usize,
+    unacked: VecDeque<(u64, usize)>,
+    unacked_bytes: usize,
+    outputs: HashMap<String, usize>,
+    /// Core's connection is gone: events are dropped, the Run only has to end (state-machines 1.10).
+    detached: bool,
+}
+
+impl Journal {
+    /// Number of the newest event; 0 for none.
+    pub(super) fn last_seq(&self) -> u64 {
+        self.last_seq
+    }
+
+    /// Whether the harness may be read on.
+    pub(super) fn has_room(&self) -> bool {
+        self.unacked.len() < UNACKED_EVENTS && self.unacked_bytes < UNACKED_BYTES
+    }
+
+    /// Nobody listens any more.
+    pub(super) fn detach(&mut self) {
+        self.detached = true;
+        self.unacked.clear();
+        self.unacked_bytes = 0;
+    }
+
+    /// Core has committed everything up to `seq`.
+    pub(super) fn ack(&mut self, seq: u64) {
+        while let Some((first, bytes)) = self.unacked.front().copied().filter(|(s, _)| *s <= seq) {
+            debug_assert!(first <= self.last_seq);
+            self.unacked_bytes -= bytes;
+            self.unacked.pop_front();
+        }
+    }
+
+    /// Cuts an event to the limits, numbers the pieces and appends them.
+    pub(super) fn push(&mut self, event: RunEvent, out: &mut Vec<RunEvent>) -> Result<(), Overflow> {
+        let RunEvent { origin, body } = event;
+        match body {
+            EventBody::Delta(delta) => {
+                let delta = self.bounded(delta);
+                for text in pieces(&delta.text) {
+                    let piece = Delta { text: text.to_owned(), ..delta.clone() };
+                    self.append(RunEvent { origin: origin.clone(), body: EventBody::Delta(piece) }, text.len(), out)?;
+                }
+                Ok(())
+            }
+            EventBody::ItemEnded(mut end) => {
+                if let ItemBody::Command(CommandRun { output: Some(output), .. }) = &mut end.item.body {
+                    cut_output(output);
+                }
+                self.outputs.remove(&end.item.key);
+                let body = EventBody::ItemEnded(end);
+                let size = size(&body);
+                self.append(RunEvent { origin, body }, size, out)
+            }
+            body => {
+                let size = size(&body);
+                self.append(RunEvent { origin, body }, size, out)
+            }
+        }
+    }
+
+    /// Appends one of the reserved events that end a Run; no limit applies.
+    pub(super) fn push_last(&mut self, event: RunEvent, out: &mut Vec<RunEvent>) {
+        self.number(0);
+        self.keep(event, out);
+    }
+
+    /// Output beyond what the Item will hold is not sent either.
+    fn bounded(&mut self, mut delta: Delta) -> Delta {
+        if delta.kind == DeltaKind::Output {
+            let sent = self.outputs.entry(delta.key.clone()).or_default();
+            let room = OUTPUT_LIMIT.saturating_sub(*sent);
+            truncate(&mut delta.text, room);
+            *sent += delta.text.len();
+        }
+        delta
+    }
+
+    fn append(&mut self, event: RunEvent, size: usize, out: &mut Vec<RunEvent>) -> Result<(), Overflow> {
+        if self.last_seq >= TURN_EVENTS || self.bytes + size > TURN_BYTES {
+            return Err(Overflow);
+        }
+        self.bytes += size;
+        self.number(size);
+        self.keep(event, out);
+        Ok(())
+    }
+
+    fn number(&mut self, size: usize) {
+        self.last_seq += 1;
+        if !self.detached {
+            self.unacked.push_back((self.last_seq, size));
+            self.unacked_bytes += size;
+        }
+    }
+
+    fn keep(&self, event: RunEvent, out: &mut Vec<RunEvent>) {
+        if !self.detached {
+            out.push(event);
+        }
+    }
+}
+
+/// Encoded size of what is not a delta; these are few, so encoding one twice is cheap.
+fn size(body: &EventBody) -> usize {
+    serde_json::to_vec(body).map_or(0, |json| json.len())
+}
+
+fn truncate(text: &mut String, at: usize) {
+    text.truncate(text.floor_char_boundary(at));
+}
+
+/// Cuts to the limit; the last line says how much is missing (F05).
+fn cut_output(output: &mut String) {
+    if output.len() > OUTPUT_LIMIT {
+        let whole = output.len();
+        truncate(output, OUTPUT_LIMIT - 64);
+        let cut = whole - output.len();
+        if !output.ends_with('\n') {
+            output.push('\n');
+        }
+        output.push_str(&format!("[cut: {cut} bytes]"));
+    }
+}
+
+fn pieces(mut text: &str) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    while !text.is_empty() {
+        let (piece, rest) = text.split_at(text.floor_char_boundary(PIECE).max(1));
+        pieces.push(piece);
+        text = rest;
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::run::{Item, ItemEnd, ItemStatus};
+
+    use super::*;
+
+    fn delta(kind: DeltaKind, text: String) -> RunEvent {
+        RunEvent::root(EventBody::Delta(Delta { key: "k".to_owned(), kind, index: 0, text }))
+    }
+
+    fn texts(events: &[RunEvent]) -> String {
+        events
+            .iter()
+            .map(|e| match &e.body {
+                EventBody::Delta(d) => d.text.as_str(),
+                other => panic!("{other:?}"),
+            })
+            .collect()
+    }
+
+    // F05: deltas stay within the payload limit, output within 1 MiB, characters stay whole.
+    #[test]
+    fn long_text_travels_in_pieces_and_output_is_cut() {
+        let (mut journal, mut out) = (Journal::default(), Vec::new());
+        let text = "é🦀".repeat(400_000);
+        journal.push(delta(DeltaKind::Text, text.clone()), &mut out).unwrap();
+        assert_eq!(texts(&out), text);
+        assert!(out.len() as u64 == journal.last_seq() && out.len() > 8);
+
+        out.clear();
+        for _ in 0..40 {
+            journal.push(delta(DeltaKind::Output, "0123456789abcdef".repeat(4096)), &mut out).unwrap();
+        }
+        assert_eq!(texts(&out).len(), OUTPUT_LIMIT);
+
+        out.clear();
+        let command = CommandRun {
+            command: "c".to_owned(),
+            cwd: None,
+            output: Some("x".repeat(15_000_000)),
+            exit_code: Some(0),
+            duration_ms: None,
+        };
+        let item = Item { key: "k".to_owned(), body: ItemBody::Command(command) };
+        let end = EventBody::ItemEnded(ItemEnd { item, status: ItemStatus::Completed });
+        journal.push(RunEvent::root(end), &mut out).unwrap();
+        let EventBody::ItemEnded(ItemEnd { item: Item { body: ItemBody::Command(c), .. }, .. }) = &out[0].body else {
+            panic!("{out:?}")
+        };
+        let output = c.output.as_deref().unwrap();
+        assert!(output.len() <= OUTPUT_LIMIT);
+        assert_eq!(output.lines().last(), Some(&*format!("[cut: {} bytes]", 15_000_000 - (OUTPUT_LIMIT - 64))));
+    }
+
+    // RP-11.11
+    #[test]
+    fn unacknowledged_events_close_the_tap_and_an_ack_opens_it() {
+        let (mut journal, mut out) = (Journal::default(), Vec::new());
+        for _ in 0..UNACKED_EVENTS {
+            assert!(journal.has_room());
+            journal.push(delta(DeltaKind::Text, "a".to_owned()), &mut out).unwrap();
+        }
+        assert!(!journal.has_room());
+        journal.ack(1);
+        assert!(journal.has_room());
+        journal.ack(u64::MAX);
+        assert_eq!(journal.unacked_bytes, 0);
+    }
+
+    #[test]
+    fn a_turn_without_end_overflows_and_can_still_be_ended() {
+        let (mut journal, mut out) = (Journal::default(), Vec::new());
+        journal.detach();
+        for _ in 0..TURN_EVENTS {
+            journal.push(delta(DeltaKind::Text, "a".to_owned()), &mut out).unwrap();
+        }
+        assert_eq!(journal.push(delta(DeltaKind::Text, "a".to_owned()), &mut out), Err(Overflow));
+        journal.push_last(delta(DeltaKind::Text, "end".to_owned()), &mut out);
+        assert_eq!(journal.last_seq(), TURN_EVENTS + 1);
+        assert!(out.is_empty(), "nobody listens");
+    }
+}
