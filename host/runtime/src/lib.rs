@@ -2,5 +2,6 @@
 
 mod ask;
 pub mod execute;
+pub mod harness;
 pub mod place;
 pub mod relay;

@@ -1,0 +1,79 @@
+//! Runs a harness's probe commands once (HAR-003).
+
+use std::{path::Path, time::Duration};
+
+use domain::run::Capability;
+use machine::process::{Exit, Order, Spawner};
+use plugin_host::{Harness, contract::harness_declaration::ProbeReport};
+use tokio::{io::AsyncReadExt as _, time::timeout};
+
+use crate::execute::Programs;
+
+/// For all commands of one harness (RP-7.2).
+const WITHIN: Duration = Duration::from_secs(15);
+/// Of each command's output.
+const OUTPUT: u64 = 1024 * 1024;
+
+/// What the probe found.
+pub(super) struct Probed {
+    pub(super) version: String,
+    pub(super) programs: Programs,
+    pub(super) withheld: Vec<Capability>,
+}
+
+/// Probes the installation in `home`.
+///
+/// # Errors
+/// A fixed code of why it cannot be used.
+pub(super) async fn probe(harness: &Harness, home: &Path, spawner: &Spawner) -> Result<Probed, String> {
+    let install = &harness.install;
+    let fits = |system: &&plugin_host::contract::manifest::System| {
+        system.os == std::env::consts::OS && system.arch == std::env::consts::ARCH
+    };
+    let system = install.systems.iter().find(fits).ok_or("system_unsupported")?;
+    let programs = Programs {
+        by_name: system.programs.iter().map(|(name, path)| (name.clone(), home.join(path))).collect(),
+        path: system.path.iter().map(|path| home.join(path)).collect(),
+    };
+    if !programs.by_name.values().all(|path| path.is_file()) {
+        return Err("program_missing".to_owned());
+    }
+    let program = programs.by_name.values().next().ok_or("program_missing")?;
+    let private = tempfile::tempdir().map_err(|_| "probe_failed")?;
+    let reports = async {
+        let mut reports = Vec::new();
+        for args in &install.probe {
+            reports.push(run(spawner, program, args, private.path()).await);
+        }
+        reports
+    };
+    let reports = timeout(WITHIN, reports).await.map_err(|_| "probe_timeout")?;
+    let verdict = harness.adapter.interpret_probe(harness.declaration.id.as_str(), &reports);
+    if let Some(problem) = verdict.problem {
+        return Err(problem);
+    }
+    let version = verdict.version.ok_or("version_unknown")?;
+    if !harness.accepts(&version) {
+        return Err("version_unsupported".to_owned());
+    }
+    let withheld = verdict.withheld.iter().filter_map(|name| Capability::from_name(name)).collect();
+    Ok(Probed { version, programs, withheld })
+}
+
+async fn run(spawner: &Spawner, program: &Path, args: &[String], home: &Path) -> ProbeReport {
+    let mut report = ProbeReport { args: args.to_vec(), exit_code: None, stdout: String::new() };
+    let order = Order::new(program, home).args(args).env("HOME", home).env("PATH", "/usr/bin:/bin");
+    let Ok(mut child) = spawner.start(order).await else { return report };
+    drop(child.stdin.take());
+    drop(child.stderr.take());
+    let mut stdout = Vec::new();
+    if let Some(output) = child.stdout.take() {
+        // What could be read is judged; a broken pipe shows in the exit code.
+        let _ = output.take(OUTPUT).read_to_end(&mut stdout).await;
+    }
+    if let Some(Exit::Code(code)) = child.wait().await.exit {
+        report.exit_code = Some(code);
+    }
+    report.stdout = String::from_utf8_lossy(&stdout).into_owned();
+    report
+}
