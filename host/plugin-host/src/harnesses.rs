@@ -30,7 +30,10 @@ pub struct Harness {
 
 impl std::fmt::Debug for Harness {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Harness").field("id", &self.declaration.id).field("plugin", &self.plugin).finish_non_exhaustive()
+        f.debug_struct("Harness")
+            .field("id", &self.declaration.id)
+            .field("plugin", &self.plugin)
+            .finish_non_exhaustive()
     }
 }
 
@@ -80,19 +83,33 @@ pub fn harnesses() -> Result<Vec<Harness>, PluginError> {
     for plugin in registry::harnesses() {
         let manifest: Manifest = toml::from_str(plugin.manifest)?;
         let name = manifest.id.clone();
-        manifest.check().map_err(|error| PluginError::Manifest(name.clone(), error))?;
+        manifest
+            .check()
+            .map_err(|error| PluginError::Manifest(name.clone(), error))?;
         if manifest.kind != Kind::Harness {
             return Err(PluginError::Kind(name));
         }
         let adapter: Arc<dyn HarnessAdapter> = (plugin.create)().into();
-        let described = adapter.describe(&[]).map_err(|failure| PluginError::Describe(name.clone(), failure.code))?;
+        let described = adapter
+            .describe(&[])
+            .map_err(|failure| PluginError::Describe(name.clone(), failure.code))?;
         for declared in described {
-            let declaration = declaration(declared).map_err(|error| PluginError::Declaration(name.clone(), error))?;
-            let install = manifest.harnesses.iter().find(|entry| entry.id == declaration.install).cloned();
-            let install = install.ok_or_else(|| PluginError::Install(name.clone(), declaration.install.clone()))?;
+            let declaration = declaration(declared)
+                .map_err(|error| PluginError::Declaration(name.clone(), error))?;
+            let install = manifest
+                .harnesses
+                .iter()
+                .find(|entry| entry.id == declaration.install)
+                .cloned();
+            let install = install
+                .ok_or_else(|| PluginError::Install(name.clone(), declaration.install.clone()))?;
             let range = VersionReq::parse(&install.range);
-            let range = range.map_err(|_| PluginError::Range(name.clone(), install.range.clone()))?;
-            if found.iter().any(|known| known.declaration.id == declaration.id) {
+            let range =
+                range.map_err(|_| PluginError::Range(name.clone(), install.range.clone()))?;
+            if found
+                .iter()
+                .any(|known| known.declaration.id == declaration.id)
+            {
                 return Err(PluginError::Twice(declaration.id.to_string()));
             }
             found.push(Harness {

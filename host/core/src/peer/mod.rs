@@ -11,14 +11,17 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use domain::run::{
-    Binding, ExecutionConfiguration, HarnessId, HarnessOffer, InputMessage, PrepareCode, RefusalCode,
+    Binding, ExecutionConfiguration, HarnessId, HarnessOffer, InputMessage, PrepareCode,
+    RefusalCode,
 };
 use domain::{ConnectionId, DeliveryId, DeviceId, ExecutorId, PrepareId, RunId};
 use futures_util::future::BoxFuture;
 use protocol::wire::{CancelProof, CancelReason, CloseReason, HaveFile, InitStep};
 use tokio_util::sync::CancellationToken;
 
-pub use feed::{ExportFeed, ExportSignal, PrepareFeed, PrepareSignal, RunBreak, RunFeed, RunSignal};
+pub use feed::{
+    ExportFeed, ExportSignal, PrepareFeed, PrepareSignal, RunBreak, RunFeed, RunSignal,
+};
 
 /// The live connections of this process (SC-9.4).
 pub trait Peers: Send + Sync + Debug {
@@ -111,7 +114,12 @@ pub trait Peer: Send + Sync + Debug {
     ) -> BoxFuture<'_, Answer<()>>;
 
     /// `execution_prepare`; the feed is subscribed before the frame leaves (RP-10.1).
-    fn prepare(&self, binding: Binding, prepare: PrepareId, configuration: Box<ExecutionConfiguration>) -> PrepareFeed;
+    fn prepare(
+        &self,
+        binding: Binding,
+        prepare: PrepareId,
+        configuration: Box<ExecutionConfiguration>,
+    ) -> PrepareFeed;
 
     /// `execution_release`; nobody waits for its answer (RP-10.8).
     fn release_preparation(&self, binding: Binding, prepare: PrepareId);
@@ -123,16 +131,36 @@ pub trait Peer: Send + Sync + Debug {
     fn acknowledge(&self, binding: Binding, run: RunId, seq: u64);
 
     /// `run_input`, answered by its final receipt (RP-12).
-    fn input(&self, binding: Binding, run: RunId, message: InputMessage) -> BoxFuture<'_, Answer<()>>;
+    fn input(
+        &self,
+        binding: Binding,
+        run: RunId,
+        message: InputMessage,
+    ) -> BoxFuture<'_, Answer<()>>;
 
     /// `function_result` (RP-14).
-    fn result(&self, binding: Binding, run: RunId, result: ResultDelivery) -> BoxFuture<'_, Answer<()>>;
+    fn result(
+        &self,
+        binding: Binding,
+        run: RunId,
+        result: ResultDelivery,
+    ) -> BoxFuture<'_, Answer<()>>;
 
     /// `run_cancel` (RP-13).
-    fn cancel(&self, binding: Binding, run: RunId, reason: CancelReason) -> BoxFuture<'_, Answer<CancelProof>>;
+    fn cancel(
+        &self,
+        binding: Binding,
+        run: RunId,
+        reason: CancelReason,
+    ) -> BoxFuture<'_, Answer<CancelProof>>;
 
     /// One step of the initialization, with the bytes of a step that has some (RP-9).
-    fn initialize(&self, binding: Binding, step: InitStep, body: Option<Vec<u8>>) -> BoxFuture<'_, Answer<()>>;
+    fn initialize(
+        &self,
+        binding: Binding,
+        step: InitStep,
+        body: Option<Vec<u8>>,
+    ) -> BoxFuture<'_, Answer<()>>;
 
     /// `workspace_export` of `outputs/`; bytes come as fast as the feed is read (RP-15.18).
     fn export(&self, binding: Binding, have: Vec<HaveFile>) -> ExportFeed;

@@ -10,7 +10,9 @@ use std::{
 
 use domain::{
     ExecutorId, RunId, Secret,
-    run::{Cancellation, EventBody, InputMessage, NativeSession, PrepareCode, RunEvent, TurnStatus},
+    run::{
+        Cancellation, EventBody, InputMessage, NativeSession, PrepareCode, RunEvent, TurnStatus,
+    },
 };
 use plugin_host::{
     contract::{
@@ -30,11 +32,7 @@ use super::{
     process::{Facts, Feeds, Output, Running, STOP_GRACE, Written, feeds},
     run::{Do, Limits, Run},
 };
-use crate::{
-    ask::Ask,
-    place::Place,
-    relay::Grant,
-};
+use crate::{ask::Ask, place::Place, relay::Grant};
 
 /// Lines of one step, so that one busy process cannot keep a command waiting.
 const STEP_LINES: usize = 16;
@@ -199,7 +197,9 @@ pub(super) struct Task {
 impl Task {
     fn new(setup: Setup, reports: mpsc::UnboundedSender<Reported>) -> Self {
         let (feeds, facts) = feeds();
-        let Cancellation { settles_within_ms, .. } = setup.cancellation;
+        let Cancellation {
+            settles_within_ms, ..
+        } = setup.cancellation;
         Self {
             id: setup.id,
             session: Some(setup.session),
@@ -224,7 +224,9 @@ impl Task {
     }
 
     async fn live(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
-        self.pending.push_back(Input::Command(Command::Prepare(uuid::Uuid::now_v7().to_string())));
+        self.pending.push_back(Input::Command(Command::Prepare(
+            uuid::Uuid::now_v7().to_string(),
+        )));
         self.advance().await;
         while !self.is_over() {
             let reads = self.run.as_ref().is_none_or(Run::reads);
@@ -245,7 +247,9 @@ impl Task {
         if !self.prepared {
             self.report(Report::Prepared(Err(PrepareCode::PreparationFailed)));
         }
-        self.report(Report::Closed { clean: !self.unclean });
+        self.report(Report::Closed {
+            clean: !self.unclean,
+        });
     }
 
     fn is_over(&self) -> bool {
@@ -258,12 +262,18 @@ impl Task {
 
     fn deadline(&self) -> Option<Instant> {
         let timers = self.timers.values().copied();
-        timers.chain(self.close_by).chain(self.run.as_ref().and_then(Run::deadline)).min()
+        timers
+            .chain(self.close_by)
+            .chain(self.run.as_ref().and_then(Run::deadline))
+            .min()
     }
 
     pub(super) fn report(&self, report: Report) {
         // The receiver outlives its Executors, except when the whole daemon goes down.
-        let _ = self.reports.send(Reported { executor: self.id, report });
+        let _ = self.reports.send(Reported {
+            executor: self.id,
+            report,
+        });
     }
 
     fn obey(&mut self, order: Order) {
@@ -276,7 +286,11 @@ impl Task {
                 }
                 let mut started = Run::start(run, input, self.limits, now, &mut out);
                 if let Some(native) = self.native.clone() {
-                    started.event(RunEvent::root(EventBody::NativeSession(native)), now, &mut out);
+                    started.event(
+                        RunEvent::root(EventBody::NativeSession(native)),
+                        now,
+                        &mut out,
+                    );
                 }
                 self.run = Some(started);
             }
@@ -325,7 +339,9 @@ impl Task {
         let mut out = Vec::new();
         match &mut self.run {
             Some(run) if run.outcome().is_none() => run.abandon(now, &mut out),
-            _ => self.pending.push_back(Input::Command(Command::Close(uuid::Uuid::now_v7().to_string()))),
+            _ => self.pending.push_back(Input::Command(Command::Close(
+                uuid::Uuid::now_v7().to_string(),
+            ))),
         }
         self.carry_out(out);
     }
@@ -357,14 +373,24 @@ impl Task {
                 self.processes.remove(&process);
                 self.unclean |= !end.clean;
                 let (exit_code, signal, clean) = (end.exit_code, end.signal, end.clean);
-                self.pending.push_back(Input::Ended(ProcessEnd { process, exit_code, signal, clean }));
+                self.pending.push_back(Input::Ended(ProcessEnd {
+                    process,
+                    exit_code,
+                    signal,
+                    clean,
+                }));
             }
         }
     }
 
     fn tick(&mut self) {
         let now = Instant::now();
-        let mut due: Vec<_> = self.timers.iter().filter(|(_, at)| **at <= now).map(|(timer, at)| (*at, *timer)).collect();
+        let mut due: Vec<_> = self
+            .timers
+            .iter()
+            .filter(|(_, at)| **at <= now)
+            .map(|(timer, at)| (*at, *timer))
+            .collect();
         due.sort_unstable();
         for (_, timer) in due {
             self.timers.remove(&timer);
@@ -481,19 +507,33 @@ impl Task {
                     self.report(Report::NotStarted(run, code));
                 }
                 Do::Answer(ask, answer) => self.report(Report::Answer(ask, answer)),
-                Do::Events(seq, events) => self.report(Report::Events(RunEvents { run_id: run, seq, events })),
+                Do::Events(seq, events) => self.report(Report::Events(RunEvents {
+                    run_id: run,
+                    seq,
+                    events,
+                })),
                 Do::Kill => {
                     self.doom();
                     self.kill_all(KILL_GRACE);
                 }
-                Do::Settled { outcome, reusable, proof } => {
+                Do::Settled {
+                    outcome,
+                    reusable,
+                    proof,
+                } => {
                     self.cross_check(run);
                     if !reusable {
                         self.doom();
                     }
-                    self.report(Report::Settled { run, outcome, proof });
+                    self.report(Report::Settled {
+                        run,
+                        outcome,
+                        proof,
+                    });
                     if self.close_by.is_some() {
-                        self.pending.push_back(Input::Command(Command::Close(uuid::Uuid::now_v7().to_string())));
+                        self.pending.push_back(Input::Command(Command::Close(
+                            uuid::Uuid::now_v7().to_string(),
+                        )));
                     }
                 }
             }
@@ -507,7 +547,9 @@ impl Task {
     }
 
     fn kill_all(&self, grace: Duration) {
-        self.processes.values().for_each(|running| running.stop(grace));
+        self.processes
+            .values()
+            .for_each(|running| running.stop(grace));
     }
 
     /// The relay's own count, for the log: the figures of the harness are what is published (S-USE-1).

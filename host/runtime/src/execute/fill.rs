@@ -41,7 +41,9 @@ impl Fills {
             Fill::RelayUrl => relay.map(|(url, _)| url.as_bytes()),
             Fill::RelayToken => relay.map(|(_, grant)| grant.token().expose()),
             // Nothing that this Runtime prepares has MCP servers or host-served tools; an adapter that asks is refused.
-            Fill::McpBearer(_) | Fill::ToolUrl | Fill::ToolToken | Fill::Other(_) => Err(UnknownFill),
+            Fill::McpBearer(_) | Fill::ToolUrl | Fill::ToolToken | Fill::Other(_) => {
+                Err(UnknownFill)
+            }
         }
     }
 }
@@ -52,17 +54,37 @@ fn encode(value: &[u8], encoding: Encoding) -> Vec<u8> {
         Encoding::Base64 => STANDARD.encode(value).into_bytes(),
         Encoding::Percent => percent(value),
         Encoding::JsonString => {
-            let quoted = serde_json::Value::from(String::from_utf8_lossy(value)).to_string().into_bytes();
+            let quoted = serde_json::Value::from(String::from_utf8_lossy(value))
+                .to_string()
+                .into_bytes();
             // TOML has no raw DEL in a basic string; JSON's other escapes are TOML's too.
             let inside = &quoted[1..quoted.len() - 1];
-            inside.iter().flat_map(|b| if *b == 0x7f { b"\\u007f".to_vec() } else { vec![*b] }).collect()
+            inside
+                .iter()
+                .flat_map(|b| {
+                    if *b == 0x7f {
+                        b"\\u007f".to_vec()
+                    } else {
+                        vec![*b]
+                    }
+                })
+                .collect()
         }
     }
 }
 
 fn percent(value: &[u8]) -> Vec<u8> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~".contains(&b);
-    value.iter().flat_map(|b| if plain(*b) { vec![*b] } else { format!("%{b:02X}").into_bytes() }).collect()
+    value
+        .iter()
+        .flat_map(|b| {
+            if plain(*b) {
+                vec![*b]
+            } else {
+                format!("%{b:02X}").into_bytes()
+            }
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -81,7 +103,13 @@ mod tests {
 
     #[test]
     fn a_value_that_is_not_there_is_refused() {
-        let fill = plugin_host::contract::harness_launch::FillPiece { value: Fill::RelayToken, encoding: Encoding::Raw };
-        assert_eq!(Fills::default().join(&[Piece::Fill(fill)]), Err(UnknownFill));
+        let fill = plugin_host::contract::harness_launch::FillPiece {
+            value: Fill::RelayToken,
+            encoding: Encoding::Raw,
+        };
+        assert_eq!(
+            Fills::default().join(&[Piece::Fill(fill)]),
+            Err(UnknownFill)
+        );
     }
 }

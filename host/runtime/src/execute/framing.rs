@@ -26,7 +26,11 @@ impl Cutter {
     /// With the adapter's limit in bytes, at most 16 MiB.
     pub(super) fn new(limit: u32) -> Self {
         let limit = usize::try_from(limit).unwrap_or(LONGEST).clamp(1, LONGEST);
-        Self { limit, partial: Vec::new(), skipping: false }
+        Self {
+            limit,
+            partial: Vec::new(),
+            skipping: false,
+        }
     }
 
     /// Takes the next piece and appends what it completes.
@@ -91,7 +95,12 @@ mod tests {
     #[test]
     fn only_lf_cuts_however_the_bytes_arrive() {
         let text = "a\u{2028}b\u{2029}c\u{85}d\re\u{feff}🦀\n\n{\"x\":1}\nrest".as_bytes();
-        let whole = vec![line("a\u{2028}b\u{2029}c\u{85}d\re\u{feff}🦀"), line(""), line("{\"x\":1}"), line("rest")];
+        let whole = vec![
+            line("a\u{2028}b\u{2029}c\u{85}d\re\u{feff}🦀"),
+            line(""),
+            line("{\"x\":1}"),
+            line("rest"),
+        ];
         assert_eq!(cut(1000, &[text]), whole);
         let bytes: Vec<&[u8]> = text.chunks(1).collect();
         assert_eq!(cut(1000, &bytes), whole);
@@ -101,14 +110,26 @@ mod tests {
     #[test]
     fn a_line_too_long_is_skipped_and_the_next_one_is_seen() {
         let long = vec![b'x'; 5000];
-        for pieces in [vec![&long[..], b"\nok\n"], long.chunks(7).chain([&b"\nok\n"[..]]).collect()] {
-            assert_eq!(cut(4096, &pieces), vec![Cut::Defect(LineDefect::TooLong), line("ok")]);
+        for pieces in [
+            vec![&long[..], b"\nok\n"],
+            long.chunks(7).chain([&b"\nok\n"[..]]).collect(),
+        ] {
+            assert_eq!(
+                cut(4096, &pieces),
+                vec![Cut::Defect(LineDefect::TooLong), line("ok")]
+            );
         }
-        assert_eq!(cut(5, &[b"12345\n123456\n1\n"]), vec![line("12345"), Cut::Defect(LineDefect::TooLong), line("1")]);
+        assert_eq!(
+            cut(5, &[b"12345\n123456\n1\n"]),
+            vec![line("12345"), Cut::Defect(LineDefect::TooLong), line("1")]
+        );
     }
 
     #[test]
     fn bytes_that_are_no_text_are_told_and_skipped() {
-        assert_eq!(cut(10, &[b"a\xff\nb\n"]), vec![Cut::Defect(LineDefect::NotText), line("b")]);
+        assert_eq!(
+            cut(10, &[b"a\xff\nb\n"]),
+            vec![Cut::Defect(LineDefect::NotText), line("b")]
+        );
     }
 }

@@ -60,19 +60,37 @@ impl Journal {
     }
 
     /// Cuts an event to the limits, numbers the pieces and appends them.
-    pub(super) fn push(&mut self, event: RunEvent, out: &mut Vec<RunEvent>) -> Result<(), Overflow> {
+    pub(super) fn push(
+        &mut self,
+        event: RunEvent,
+        out: &mut Vec<RunEvent>,
+    ) -> Result<(), Overflow> {
         let RunEvent { origin, body } = event;
         match body {
             EventBody::Delta(delta) => {
                 let delta = self.bounded(delta);
                 for text in pieces(&delta.text) {
-                    let piece = Delta { text: text.to_owned(), ..delta.clone() };
-                    self.append(RunEvent { origin: origin.clone(), body: EventBody::Delta(piece) }, text.len(), out)?;
+                    let piece = Delta {
+                        text: text.to_owned(),
+                        ..delta.clone()
+                    };
+                    self.append(
+                        RunEvent {
+                            origin: origin.clone(),
+                            body: EventBody::Delta(piece),
+                        },
+                        text.len(),
+                        out,
+                    )?;
                 }
                 Ok(())
             }
             EventBody::ItemEnded(mut end) => {
-                if let ItemBody::Command(CommandRun { output: Some(output), .. }) = &mut end.item.body {
+                if let ItemBody::Command(CommandRun {
+                    output: Some(output),
+                    ..
+                }) = &mut end.item.body
+                {
                     cut_output(output);
                 }
                 self.outputs.remove(&end.item.key);
@@ -104,7 +122,12 @@ impl Journal {
         delta
     }
 
-    fn append(&mut self, event: RunEvent, size: usize, out: &mut Vec<RunEvent>) -> Result<(), Overflow> {
+    fn append(
+        &mut self,
+        event: RunEvent,
+        size: usize,
+        out: &mut Vec<RunEvent>,
+    ) -> Result<(), Overflow> {
         if self.last_seq >= TURN_EVENTS || self.bytes + size > TURN_BYTES {
             return Err(Overflow);
         }
@@ -168,7 +191,12 @@ mod tests {
     use super::*;
 
     fn delta(kind: DeltaKind, text: String) -> RunEvent {
-        RunEvent::root(EventBody::Delta(Delta { key: "k".to_owned(), kind, index: 0, text }))
+        RunEvent::root(EventBody::Delta(Delta {
+            key: "k".to_owned(),
+            kind,
+            index: 0,
+            text,
+        }))
     }
 
     fn texts(events: &[RunEvent]) -> String {
@@ -186,13 +214,20 @@ mod tests {
     fn long_text_travels_in_pieces_and_output_is_cut() {
         let (mut journal, mut out) = (Journal::default(), Vec::new());
         let text = "é🦀".repeat(400_000);
-        journal.push(delta(DeltaKind::Text, text.clone()), &mut out).unwrap();
+        journal
+            .push(delta(DeltaKind::Text, text.clone()), &mut out)
+            .unwrap();
         assert_eq!(texts(&out), text);
         assert!(out.len() as u64 == journal.last_seq() && out.len() > 8);
 
         out.clear();
         for _ in 0..40 {
-            journal.push(delta(DeltaKind::Output, "0123456789abcdef".repeat(4096)), &mut out).unwrap();
+            journal
+                .push(
+                    delta(DeltaKind::Output, "0123456789abcdef".repeat(4096)),
+                    &mut out,
+                )
+                .unwrap();
         }
         assert_eq!(texts(&out).len(), OUTPUT_LIMIT);
 
@@ -204,15 +239,35 @@ mod tests {
             exit_code: Some(0),
             duration_ms: None,
         };
-        let item = Item { key: "k".to_owned(), body: ItemBody::Command(command) };
-        let end = EventBody::ItemEnded(ItemEnd { item, status: ItemStatus::Completed });
+        let item = Item {
+            key: "k".to_owned(),
+            body: ItemBody::Command(command),
+        };
+        let end = EventBody::ItemEnded(ItemEnd {
+            item,
+            status: ItemStatus::Completed,
+        });
         journal.push(RunEvent::root(end), &mut out).unwrap();
-        let EventBody::ItemEnded(ItemEnd { item: Item { body: ItemBody::Command(c), .. }, .. }) = &out[0].body else {
+        let EventBody::ItemEnded(ItemEnd {
+            item:
+                Item {
+                    body: ItemBody::Command(c),
+                    ..
+                },
+            ..
+        }) = &out[0].body
+        else {
             panic!("{out:?}")
         };
         let output = c.output.as_deref().unwrap();
         assert!(output.len() <= OUTPUT_LIMIT);
-        assert_eq!(output.lines().last(), Some(&*format!("[cut: {} bytes]", 15_000_000 - (OUTPUT_LIMIT - 64))));
+        assert_eq!(
+            output.lines().last(),
+            Some(&*format!(
+                "[cut: {} bytes]",
+                15_000_000 - (OUTPUT_LIMIT - 64)
+            ))
+        );
     }
 
     // RP-11.11
@@ -221,7 +276,9 @@ mod tests {
         let (mut journal, mut out) = (Journal::default(), Vec::new());
         for _ in 0..UNACKED_EVENTS {
             assert!(journal.has_room());
-            journal.push(delta(DeltaKind::Text, "a".to_owned()), &mut out).unwrap();
+            journal
+                .push(delta(DeltaKind::Text, "a".to_owned()), &mut out)
+                .unwrap();
         }
         assert!(!journal.has_room());
         journal.ack(1);
@@ -235,9 +292,14 @@ mod tests {
         let (mut journal, mut out) = (Journal::default(), Vec::new());
         journal.detach();
         for _ in 0..TURN_EVENTS {
-            journal.push(delta(DeltaKind::Text, "a".to_owned()), &mut out).unwrap();
+            journal
+                .push(delta(DeltaKind::Text, "a".to_owned()), &mut out)
+                .unwrap();
         }
-        assert_eq!(journal.push(delta(DeltaKind::Text, "a".to_owned()), &mut out), Err(Overflow));
+        assert_eq!(
+            journal.push(delta(DeltaKind::Text, "a".to_owned()), &mut out),
+            Err(Overflow)
+        );
         journal.push_last(delta(DeltaKind::Text, "end".to_owned()), &mut out);
         assert_eq!(journal.last_seq(), TURN_EVENTS + 1);
         assert!(out.is_empty(), "nobody listens");

@@ -16,7 +16,4 @@ mod perform;
 mod process;
 mod run;
 
-
-
-
 pub use executor::{Executor, Order, Programs, Report, Reported, Setup};

@@ -48,7 +48,10 @@ impl Task {
             }
             Wish::Look(look) => {
                 let answer = self.place.look(look.query).await;
-                self.pending.push_back(Input::Looked(Looked { look: look.look, answer }));
+                self.pending.push_back(Input::Looked(Looked {
+                    look: look.look,
+                    answer,
+                }));
             }
             Wish::SetTimer(timer) => {
                 let after = Duration::from_millis(timer.after_ms.max(1).into()).min(TIMER);
@@ -68,11 +71,18 @@ impl Task {
             }
             Wish::Prepared(Ok(native)) => self.prepared(Ok(translate::native_session(native))),
             Wish::Prepared(Err(failure)) => {
-                tracing::warn!(code = failure.code, detail = failure.detail, "the harness could not be prepared");
+                tracing::warn!(
+                    code = failure.code,
+                    detail = failure.detail,
+                    "the harness could not be prepared"
+                );
                 self.prepared(Err(translate::prepare_code(&failure)));
             }
             Wish::Settled(settled) => {
-                if self.run_id().is_some_and(|run| run.to_string() == settled.run) {
+                if self
+                    .run_id()
+                    .is_some_and(|run| run.to_string() == settled.run)
+                {
                     let how = Settlement {
                         status: translate::turn_status(settled.status),
                         failure: settled.failure.map(translate::run_failure),
@@ -84,20 +94,30 @@ impl Task {
             Wish::Retire(code) => {
                 tracing::debug!(code, "the harness takes no further Turn");
                 self.doom();
-                self.processes.keys().for_each(|process| self.stop(*process, STOP_GRACE));
+                self.processes
+                    .keys()
+                    .for_each(|process| self.stop(*process, STOP_GRACE));
             }
             Wish::AnswerTool(answer) => {
                 // No tool endpoint is offered to any launch, so no call can be open.
-                tracing::warn!(call = answer.call, "an adapter answered a tool call that nobody made");
+                tracing::warn!(
+                    call = answer.call,
+                    "an adapter answered a tool call that nobody made"
+                );
             }
-            Wish::Other(extra) => tracing::debug!(kind = extra.kind, "an adapter asked for something newer than this host"),
+            Wish::Other(extra) => tracing::debug!(
+                kind = extra.kind,
+                "an adapter asked for something newer than this host"
+            ),
         }
     }
 
     fn event(&mut self, event: plugin_host::contract::harness_events::Event) {
         // An event of a former Run is never attached to the present one (RP-11.8).
         if let Origin::Root(run) = &event.origin
-            && self.run_id().is_none_or(|current| current.to_string() != *run)
+            && self
+                .run_id()
+                .is_none_or(|current| current.to_string() != *run)
         {
             return;
         }
@@ -110,11 +130,16 @@ impl Task {
     }
 
     fn write(&mut self, write: Write) {
-        let Some(running) = self.processes.get(&write.process) else { return };
+        let Some(running) = self.processes.get(&write.process) else {
+            return;
+        };
         match self.fills.join(&write.content) {
             Ok(bytes) => {
                 if !running.write(bytes, write.carries) {
-                    tracing::debug!(process = write.process, "a write after the input was closed");
+                    tracing::debug!(
+                        process = write.process,
+                        "a write after the input was closed"
+                    );
                 }
             }
             Err(error) => {
@@ -130,7 +155,10 @@ impl Task {
             Ok(()) => Input::Launched(process),
             Err(code) => {
                 tracing::warn!(process, code, "a harness program was not started");
-                Input::LaunchFailed(LaunchFailure { process, code: code.to_owned() })
+                Input::LaunchFailed(LaunchFailure {
+                    process,
+                    code: code.to_owned(),
+                })
             }
         };
         self.pending.push_back(answer);
@@ -141,21 +169,36 @@ impl Task {
         if self.doomed || taken || plan.tools.is_some() {
             return Err("refused");
         }
-        let program = self.programs.by_name.get(&plan.program).cloned().ok_or("program_missing")?;
+        let program = self
+            .programs
+            .by_name
+            .get(&plan.program)
+            .cloned()
+            .ok_or("program_missing")?;
         for entry in plan.home {
             self.put_home(entry).await?;
         }
         let mut env = self.base_env();
         env.extend(self.env.iter().cloned());
         for variable in &plan.env {
-            env.push((variable.name.clone(), self.fills.join(&variable.value).map_err(|_| "fill_unknown")?));
+            env.push((
+                variable.name.clone(),
+                self.fills
+                    .join(&variable.value)
+                    .map_err(|_| "fill_unknown")?,
+            ));
         }
         let home = self.place.home();
         let directory = match plan.directory {
             Directory::Workspace => self.place.workspace().unwrap_or(home),
             Directory::Home => home,
         };
-        let command = Command { program, args: plan.args, env: last_wins(env), directory: directory.to_owned() };
+        let command = Command {
+            program,
+            args: plan.args,
+            env: last_wins(env),
+            directory: directory.to_owned(),
+        };
         let started = match timeout(SPAWN_WITHIN, self.place.spawn(command)).await {
             Ok(Ok(started)) => started,
             Ok(Err(SpawnError::Missing)) => return Err("program_missing"),
@@ -165,27 +208,46 @@ impl Task {
             }
             Err(_) => return Err("spawn_failed"),
         };
-        self.processes.insert(plan.process, Running::attach(plan.process, started, &plan.framing, &self.feeds));
+        self.processes.insert(
+            plan.process,
+            Running::attach(plan.process, started, &plan.framing, &self.feeds),
+        );
         Ok(())
     }
 
     /// What every program gets: nothing of the daemon's own (RP-16.7).
     fn base_env(&self) -> Vec<(String, Secret)> {
-        let own = self.programs.path.iter().map(|p| p.to_string_lossy().into_owned());
+        let own = self
+            .programs
+            .path
+            .iter()
+            .map(|p| p.to_string_lossy().into_owned());
         let path: Vec<_> = own.chain([SYSTEM_PATH.to_owned()]).collect();
         let home = self.place.home().to_string_lossy().into_owned();
-        let values = [("PATH", path.join(":")), ("HOME", home), ("LANG", "C.UTF-8".to_owned())];
-        values.map(|(name, value)| (name.to_owned(), Secret::from(value))).into()
+        let values = [
+            ("PATH", path.join(":")),
+            ("HOME", home),
+            ("LANG", "C.UTF-8".to_owned()),
+        ];
+        values
+            .map(|(name, value)| (name.to_owned(), Secret::from(value)))
+            .into()
     }
 
     async fn put_home(&mut self, entry: WantedEntry) -> Result<(), &'static str> {
         let content = match &entry.content {
-            Wanted::File(pieces) => HomeContent::File(self.fills.join(pieces).map_err(|_| "fill_unknown")?),
+            Wanted::File(pieces) => {
+                HomeContent::File(self.fills.join(pieces).map_err(|_| "fill_unknown")?)
+            }
             Wanted::Folder => HomeContent::Folder,
             Wanted::Absent => HomeContent::Absent,
             Wanted::Skill(_) => return Err("skill_missing"),
         };
-        let entry = HomeEntry { path: entry.path, mode: entry.mode, content };
+        let entry = HomeEntry {
+            path: entry.path,
+            mode: entry.mode,
+            content,
+        };
         self.place.put_home(entry).await.map_err(|error| {
             tracing::warn!(%error, "put home");
             "home_failed"

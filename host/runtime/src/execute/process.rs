@@ -73,22 +73,43 @@ pub(super) struct Facts {
 pub(super) fn feeds() -> (Feeds, Facts) {
     let (output, outputs) = mpsc::channel(BATCHES);
     let (written, writtens) = mpsc::unbounded_channel();
-    (Feeds { output, written }, Facts { output: outputs, written: writtens })
+    (
+        Feeds { output, written },
+        Facts {
+            output: outputs,
+            written: writtens,
+        },
+    )
 }
 
 impl Running {
     /// Puts the pipes of a started process to work.
     pub(super) fn attach(number: u32, process: Process, framing: &Framing, feeds: &Feeds) -> Self {
-        let Process { input, output, life } = process;
+        let Process {
+            input,
+            output,
+            life,
+        } = process;
         let (writes, jobs) = mpsc::unbounded_channel();
         tokio::spawn(write(number, input, jobs, feeds.written.clone()));
-        tokio::spawn(read(number, output, Cutting::new(framing), Arc::clone(&life), feeds.output.clone()));
-        Self { writes: Some(writes), life }
+        tokio::spawn(read(
+            number,
+            output,
+            Cutting::new(framing),
+            Arc::clone(&life),
+            feeds.output.clone(),
+        ));
+        Self {
+            writes: Some(writes),
+            life,
+        }
     }
 
     /// Queues a write. False when the input is closed.
     pub(super) fn write(&self, bytes: Secret, carries: Vec<String>) -> bool {
-        self.writes.as_ref().is_some_and(|w| w.send(Write { bytes, carries }).is_ok())
+        self.writes
+            .as_ref()
+            .is_some_and(|w| w.send(Write { bytes, carries }).is_ok())
     }
 
     /// Closes the input after what is queued.
@@ -124,7 +145,10 @@ impl Cutting {
 
     fn cut(&mut self, process: u32, bytes: &[u8]) -> Vec<Input> {
         match self {
-            Self::Raw => vec![Input::Chunk(Chunk { process, data: bytes.to_vec() })],
+            Self::Raw => vec![Input::Chunk(Chunk {
+                process,
+                data: bytes.to_vec(),
+            })],
             Self::Lines(cutter) => {
                 let mut cuts = Vec::new();
                 cutter.push(bytes, &mut cuts);

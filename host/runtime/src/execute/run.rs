@@ -13,10 +13,13 @@ use std::{collections::VecDeque, time::Duration};
 use domain::{
     RunId,
     run::{
-        Done, EventBody, FailureCode, InputMessage, NativeSession, RefusalCode, RunEvent, RunFailure, TurnStatus, Usage,
+        Done, EventBody, FailureCode, InputMessage, NativeSession, RefusalCode, RunEvent,
+        RunFailure, TurnStatus, Usage,
     },
 };
-use plugin_host::contract::harness_io::{AddMessage, CancelTurn, Command, FunctionResult, MessageIn, StartTurn};
+use plugin_host::contract::harness_io::{
+    AddMessage, CancelTurn, Command, FunctionResult, MessageIn, StartTurn,
+};
 use protocol::wire::{Answer, CancelProof, Code, Progress, Proof};
 use tokio::time::Instant;
 
@@ -76,8 +79,15 @@ impl Limits {
     pub(super) fn new(settles_within_ms: u32, silence_s: u32, turn_s: u32) -> Self {
         let or = |value: Duration, default: Duration| if value.is_zero() { default } else { value };
         Self {
-            cancel: or(Duration::from_millis(settles_within_ms.into()), CANCEL_GRACE).min(CANCEL_GRACE),
-            silence: or(Duration::from_secs(silence_s.into()), Duration::from_secs(600)),
+            cancel: or(
+                Duration::from_millis(settles_within_ms.into()),
+                CANCEL_GRACE,
+            )
+            .min(CANCEL_GRACE),
+            silence: or(
+                Duration::from_secs(silence_s.into()),
+                Duration::from_secs(600),
+            ),
             turn: or(Duration::from_secs(turn_s.into()), TURN_LIMIT),
         }
     }
@@ -103,7 +113,10 @@ pub(super) struct Settlement {
 enum Phase {
     Starting,
     Running,
-    Settling { how: Settlement, inputs_until: Instant },
+    Settling {
+        how: Settlement,
+        inputs_until: Instant,
+    },
     Settled(TurnStatus),
 }
 
@@ -171,11 +184,29 @@ pub(super) struct Run {
 
 impl Run {
     /// Starts: the first thing to do is to give the adapter its Turn.
-    pub(super) fn start(id: RunId, messages: Vec<InputMessage>, limits: Limits, now: Instant, out: &mut Vec<Do>) -> Self {
+    pub(super) fn start(
+        id: RunId,
+        messages: Vec<InputMessage>,
+        limits: Limits,
+        now: Instant,
+        out: &mut Vec<Do>,
+    ) -> Self {
         let native = messages.iter().map(message).collect();
-        out.push(Do::Give(Command::StartTurn(StartTurn { run: id.to_string(), messages: native })));
-        let state = InputState::Given { written_by: Some(now + WRITTEN_WITHIN) };
-        let inputs = messages.into_iter().map(|message| Input { ask: None, message, state }).collect();
+        out.push(Do::Give(Command::StartTurn(StartTurn {
+            run: id.to_string(),
+            messages: native,
+        })));
+        let state = InputState::Given {
+            written_by: Some(now + WRITTEN_WITHIN),
+        };
+        let inputs = messages
+            .into_iter()
+            .map(|message| Input {
+                ask: None,
+                message,
+                state,
+            })
+            .collect();
         Self {
             id,
             limits,
@@ -227,22 +258,43 @@ impl Run {
     }
 
     /// A message for the running Turn.
-    pub(super) fn input(&mut self, ask: Ask, message: InputMessage, now: Instant, out: &mut Vec<Do>) {
-        let ended = matches!(self.phase, Phase::Settling { .. } | Phase::Settled(_)) || self.ending.is_some();
+    pub(super) fn input(
+        &mut self,
+        ask: Ask,
+        message: InputMessage,
+        now: Instant,
+        out: &mut Vec<Do>,
+    ) {
+        let ended = matches!(self.phase, Phase::Settling { .. } | Phase::Settled(_))
+            || self.ending.is_some();
         if ended {
             return out.push(rejected(ask, RefusalCode::RunEnded));
         }
-        self.inputs.push_back(Input { ask: Some(ask), message, state: InputState::Queued });
+        self.inputs.push_back(Input {
+            ask: Some(ask),
+            message,
+            state: InputState::Queued,
+        });
         self.give_next(now, out);
     }
 
     /// The result of a function call.
-    pub(super) fn result(&mut self, ask: Ask, mut result: FunctionResult, now: Instant, out: &mut Vec<Do>) {
+    pub(super) fn result(
+        &mut self,
+        ask: Ask,
+        mut result: FunctionResult,
+        now: Instant,
+        out: &mut Vec<Do>,
+    ) {
         if !matches!(self.phase, Phase::Running) || self.ending.is_some() {
             return out.push(rejected(ask, RefusalCode::RunEnded));
         }
         result.run = self.id.to_string();
-        self.results.push(PendingResult { ask, id: result.id.clone(), until: now + APPLIED_WITHIN });
+        self.results.push(PendingResult {
+            ask,
+            id: result.id.clone(),
+            until: now + APPLIED_WITHIN,
+        });
         out.push(Do::Give(Command::FunctionResult(result)));
     }
 
@@ -258,10 +310,21 @@ impl Run {
 
     /// The native write of these ids is complete.
     pub(super) fn written(&mut self, ids: &[String], out: &mut Vec<Do>) {
-        for input in self.inputs.iter_mut().filter(|i| ids.contains(&i.message.id.to_string())) {
-            if let InputState::Given { written_by: by @ Some(_) } = &mut input.state {
+        for input in self
+            .inputs
+            .iter_mut()
+            .filter(|i| ids.contains(&i.message.id.to_string()))
+        {
+            if let InputState::Given {
+                written_by: by @ Some(_),
+            } = &mut input.state
+            {
                 *by = None;
-                out.extend(input.ask.map(|ask| Do::Answer(ask, Answer::Progress(Progress::Written))));
+                out.extend(
+                    input
+                        .ask
+                        .map(|ask| Do::Answer(ask, Answer::Progress(Progress::Written))),
+                );
             }
         }
         for result in self.results.iter().filter(|r| ids.contains(&r.id)) {
@@ -270,7 +333,13 @@ impl Run {
     }
 
     /// The adapter answered an id.
-    pub(super) fn receipt(&mut self, id: &str, confirmed: Confirmed, now: Instant, out: &mut Vec<Do>) {
+    pub(super) fn receipt(
+        &mut self,
+        id: &str,
+        confirmed: Confirmed,
+        now: Instant,
+        out: &mut Vec<Do>,
+    ) {
         if id == self.id.to_string() {
             return self.start_receipt(confirmed, now, out);
         }
@@ -282,10 +351,20 @@ impl Run {
             let result = self.results.swap_remove(at);
             return out.push(Do::Answer(result.ask, answer(confirmed, Proof::Applied)));
         }
-        let known = |i: &&mut Input| i.message.id.to_string() == id && matches!(i.state, InputState::Given { .. });
+        let known = |i: &&mut Input| {
+            i.message.id.to_string() == id && matches!(i.state, InputState::Given { .. })
+        };
         if let Some(input) = self.inputs.iter_mut().find(known) {
-            input.state = if confirmed == Confirmed::Done { InputState::Accepted } else { InputState::Lost };
-            out.extend(input.ask.map(|ask| Do::Answer(ask, answer(confirmed, Proof::Accepted))));
+            input.state = if confirmed == Confirmed::Done {
+                InputState::Accepted
+            } else {
+                InputState::Lost
+            };
+            out.extend(
+                input
+                    .ask
+                    .map(|ask| Do::Answer(ask, answer(confirmed, Proof::Accepted))),
+            );
         }
         self.give_next(now, out);
         self.try_settle(now, out);
@@ -319,7 +398,10 @@ impl Run {
         if !how.reusable {
             self.kill(out);
         }
-        self.phase = Phase::Settling { how, inputs_until: now + IN_FLIGHT };
+        self.phase = Phase::Settling {
+            how,
+            inputs_until: now + IN_FLIGHT,
+        };
         self.try_settle(now, out);
     }
 
@@ -348,7 +430,9 @@ impl Run {
         let results = self.results.iter().map(|r| r.until);
         let own = match &self.phase {
             Phase::Settled(_) => return None,
-            Phase::Settling { inputs_until, .. } => Some(*inputs_until).filter(|_| self.input_in_flight()),
+            Phase::Settling { inputs_until, .. } => {
+                Some(*inputs_until).filter(|_| self.input_in_flight())
+            }
             Phase::Starting | Phase::Running => match &self.ending {
                 Some(ending) => ending.kill_at,
                 None => Some(self.limit().0),
@@ -365,14 +449,21 @@ impl Run {
                 lose(input, out);
             }
         }
-        let (late, open) = std::mem::take(&mut self.results).into_iter().partition::<Vec<_>, _>(|r| r.until <= now);
+        let (late, open) = std::mem::take(&mut self.results)
+            .into_iter()
+            .partition::<Vec<_>, _>(|r| r.until <= now);
         self.results = open;
         out.extend(late.into_iter().map(|r| Do::Answer(r.ask, unconfirmed())));
         match (&self.phase, &self.ending) {
             (Phase::Settling { inputs_until, .. }, _) if *inputs_until <= now => {
-                self.inputs.iter_mut().filter(|i| in_flight(i)).for_each(|i| lose(i, out));
+                self.inputs
+                    .iter_mut()
+                    .filter(|i| in_flight(i))
+                    .for_each(|i| lose(i, out));
             }
-            (Phase::Starting | Phase::Running, Some(ending)) if ending.kill_at.is_some_and(|at| at <= now) => {
+            (Phase::Starting | Phase::Running, Some(ending))
+                if ending.kill_at.is_some_and(|at| at <= now) =>
+            {
                 self.kill(out);
             }
             (Phase::Starting | Phase::Running, None) => {
@@ -403,7 +494,11 @@ impl Run {
                 out.push(Do::NotStarted(code));
                 self.refuse_the_rest(out);
                 let cancels = std::mem::take(&mut self.cancels);
-                out.extend(cancels.into_iter().map(|ask| rejected(ask, RefusalCode::UnknownRun)));
+                out.extend(
+                    cancels
+                        .into_iter()
+                        .map(|ask| rejected(ask, RefusalCode::UnknownRun)),
+                );
             }
             Confirmed::Unknown => {
                 // Input may have gone, so a Turn exists (TRN-002); nobody can say more about it.
@@ -419,9 +514,15 @@ impl Run {
             EventBody::NativeSession(native) => self.native = Some(native.clone()),
             EventBody::Usage(usage) => self.usage = Some(*usage),
             EventBody::ItemStarted(item) => self.open_calls += usize::from(is_call(&item.body)),
-            EventBody::ItemEnded(end) => self.open_calls -= usize::from(is_call(&end.item.body)).min(self.open_calls),
+            EventBody::ItemEnded(end) => {
+                self.open_calls -= usize::from(is_call(&end.item.body)).min(self.open_calls)
+            }
             EventBody::Notice(_) => return,
-            EventBody::Delta(_) | EventBody::Agent(_) | EventBody::Child(_) | EventBody::Error(_) | EventBody::Done(_) => {}
+            EventBody::Delta(_)
+            | EventBody::Agent(_)
+            | EventBody::Child(_)
+            | EventBody::Error(_)
+            | EventBody::Done(_) => {}
         }
         self.silent_since = now;
     }
@@ -430,18 +531,32 @@ impl Run {
     fn limit(&self) -> (Instant, FailureCode) {
         let turn = self.began + self.limits.turn;
         let silence = self.silent_since + self.limits.silence;
-        let nearest = if self.open_calls > 0 { turn } else { turn.min(silence) };
+        let nearest = if self.open_calls > 0 {
+            turn
+        } else {
+            turn.min(silence)
+        };
         (nearest, FailureCode::RequestTimeout)
     }
 
     fn end(&mut self, cause: Cause, now: Instant, out: &mut Vec<Do>) {
-        if matches!(self.phase, Phase::Settling { .. } | Phase::Settled(_)) || self.ending.is_some() {
+        if matches!(self.phase, Phase::Settling { .. } | Phase::Settled(_)) || self.ending.is_some()
+        {
             return;
         }
         let id = uuid::Uuid::now_v7().to_string();
         let kill_at = Some(now + self.limits.cancel);
-        self.ending = Some(Ending { cause, id, given: false, kill_at });
-        for input in self.inputs.iter_mut().filter(|i| i.state == InputState::Queued) {
+        self.ending = Some(Ending {
+            cause,
+            id,
+            given: false,
+            kill_at,
+        });
+        for input in self
+            .inputs
+            .iter_mut()
+            .filter(|i| i.state == InputState::Queued)
+        {
             input.state = InputState::Lost;
             out.extend(input.ask.map(|ask| rejected(ask, RefusalCode::RunEnded)));
         }
@@ -454,7 +569,10 @@ impl Run {
         let run = self.id.to_string();
         if let Some(ending) = self.ending.as_mut().filter(|e| !e.given) {
             ending.given = true;
-            out.push(Do::Give(Command::CancelTurn(CancelTurn { id: ending.id.clone(), run })));
+            out.push(Do::Give(Command::CancelTurn(CancelTurn {
+                id: ending.id.clone(),
+                run,
+            })));
         }
     }
 
@@ -463,9 +581,18 @@ impl Run {
             return;
         }
         let run = self.id.to_string();
-        if let Some(next) = self.inputs.iter_mut().find(|i| i.state == InputState::Queued) {
-            next.state = InputState::Given { written_by: Some(now + WRITTEN_WITHIN) };
-            out.push(Do::Give(Command::AddMessage(AddMessage { run, message: message(&next.message) })));
+        if let Some(next) = self
+            .inputs
+            .iter_mut()
+            .find(|i| i.state == InputState::Queued)
+        {
+            next.state = InputState::Given {
+                written_by: Some(now + WRITTEN_WITHIN),
+            };
+            out.push(Do::Give(Command::AddMessage(AddMessage {
+                run,
+                message: message(&next.message),
+            })));
         }
     }
 
@@ -488,18 +615,35 @@ impl Run {
             return;
         }
         let confirmed_end = self.gone == Some(true) && self.ending.is_some();
-        let status = if confirmed_end { TurnStatus::Cancelled } else { TurnStatus::Unknown };
-        self.settled(Settlement { status, failure: None, reusable: false }, now, out);
+        let status = if confirmed_end {
+            TurnStatus::Cancelled
+        } else {
+            TurnStatus::Unknown
+        };
+        self.settled(
+            Settlement {
+                status,
+                failure: None,
+                reusable: false,
+            },
+            now,
+            out,
+        );
     }
 
     fn try_settle(&mut self, now: Instant, out: &mut Vec<Do>) {
-        let Phase::Settling { how, inputs_until } = &self.phase else { return };
+        let Phase::Settling { how, inputs_until } = &self.phase else {
+            return;
+        };
         let process_open = !how.reusable && self.gone.is_none();
         if process_open || (self.input_in_flight() && *inputs_until > now) {
             return;
         }
         let how = how.clone();
-        self.inputs.iter_mut().filter(|i| in_flight(i)).for_each(|i| lose(i, out));
+        self.inputs
+            .iter_mut()
+            .filter(|i| in_flight(i))
+            .for_each(|i| lose(i, out));
         let (outcome, failure) = self.verdict(&how);
         self.phase = Phase::Settled(outcome);
         self.refuse_the_rest(out);
@@ -508,13 +652,25 @@ impl Run {
 
         // Free first: Core may start the next Turn as soon as it sees the end of this one (RP-11.7).
         let answer = self.cancel_answer(outcome);
-        out.push(Do::Settled { outcome, reusable: how.reusable, proof: answer.clone() });
-        out.extend(std::mem::take(&mut self.cancels).into_iter().map(|ask| Do::Answer(ask, answer.clone())));
+        out.push(Do::Settled {
+            outcome,
+            reusable: how.reusable,
+            proof: answer.clone(),
+        });
+        out.extend(
+            std::mem::take(&mut self.cancels)
+                .into_iter()
+                .map(|ask| Do::Answer(ask, answer.clone())),
+        );
         let (first, mut last) = (self.journal.last_seq() + 1, Vec::new());
         if let Some(failure) = failure {
-            self.journal.push_last(RunEvent::root(EventBody::Error(failure)), &mut last);
+            self.journal
+                .push_last(RunEvent::root(EventBody::Error(failure)), &mut last);
         }
-        self.journal.push_last(RunEvent::root(EventBody::Done(Done { status: outcome })), &mut last);
+        self.journal.push_last(
+            RunEvent::root(EventBody::Done(Done { status: outcome })),
+            &mut last,
+        );
         if !last.is_empty() {
             out.push(Do::Events(first, last));
         }
@@ -529,24 +685,41 @@ impl Run {
         // A cancel that had to take the process away is confirmed by the empty tree only (F01, RP-13.3).
         let unclean = !how.reusable && self.gone == Some(false);
         match (how.status, limit) {
-            (TurnStatus::Cancelled | TurnStatus::Unknown, Some(code)) => {
-                (TurnStatus::Failed, Some(RunFailure::new(Some(code), None, "a limit of the Turn was reached")))
-            }
+            (TurnStatus::Cancelled | TurnStatus::Unknown, Some(code)) => (
+                TurnStatus::Failed,
+                Some(RunFailure::new(
+                    Some(code),
+                    None,
+                    "a limit of the Turn was reached",
+                )),
+            ),
             (TurnStatus::Cancelled, None) if unclean => (TurnStatus::Unknown, None),
             // RP-12.6
-            (TurnStatus::Completed, _) if self.inputs.iter().any(|i| i.state != InputState::Accepted) => {
-                (TurnStatus::Failed, Some(RunFailure::new(None, None, "a message was not accepted")))
+            (TurnStatus::Completed, _)
+                if self.inputs.iter().any(|i| i.state != InputState::Accepted) =>
+            {
+                (
+                    TurnStatus::Failed,
+                    Some(RunFailure::new(None, None, "a message was not accepted")),
+                )
             }
             (TurnStatus::Failed, _) => {
                 let unclassified = || RunFailure::new(None, None, "the harness reported a failure");
-                (TurnStatus::Failed, Some(how.failure.clone().unwrap_or_else(unclassified)))
+                (
+                    TurnStatus::Failed,
+                    Some(how.failure.clone().unwrap_or_else(unclassified)),
+                )
             }
             (status, _) => (status, how.failure.clone()),
         }
     }
 
     fn refuse_the_rest(&mut self, out: &mut Vec<Do>) {
-        for input in self.inputs.iter_mut().filter(|i| i.state == InputState::Queued) {
+        for input in self
+            .inputs
+            .iter_mut()
+            .filter(|i| i.state == InputState::Queued)
+        {
             input.state = InputState::Lost;
             out.extend(input.ask.map(|ask| rejected(ask, RefusalCode::RunEnded)));
         }
@@ -557,7 +730,12 @@ impl Run {
             return unconfirmed();
         }
         let (native_session, usage) = (self.native.clone(), self.usage);
-        Answer::Ok(Proof::Cancelled(CancelProof { settled: true, outcome, native_session, usage }))
+        Answer::Ok(Proof::Cancelled(CancelProof {
+            settled: true,
+            outcome,
+            native_session,
+            usage,
+        }))
     }
 }
 
@@ -575,7 +753,10 @@ fn lose(input: &mut Input, out: &mut Vec<Do>) {
 }
 
 fn message(message: &InputMessage) -> MessageIn {
-    MessageIn { id: message.id.to_string(), content: plugin_host::translate::harness::content(&message.content) }
+    MessageIn {
+        id: message.id.to_string(),
+        content: plugin_host::translate::harness::content(&message.content),
+    }
 }
 
 fn rejected(ask: Ask, code: RefusalCode) -> Do {

@@ -18,10 +18,16 @@ use plugin_host::Harness;
 use crate::execute::Programs;
 
 /// What the Runtime adds to every adapter's abilities.
-const OF_RUNTIME: [Capability; 3] =
-    [Capability::DurableTurns, Capability::DurableInputReceipts, Capability::Preparation];
+const OF_RUNTIME: [Capability; 3] = [
+    Capability::DurableTurns,
+    Capability::DurableInputReceipts,
+    Capability::Preparation,
+];
 /// And where it has a workspace.
-const WITH_WORKSPACE: [Capability; 2] = [Capability::LocalEnvironment, Capability::WorkspaceOutputExport];
+const WITH_WORKSPACE: [Capability; 2] = [
+    Capability::LocalEnvironment,
+    Capability::WorkspaceOutputExport,
+];
 
 /// A harness that can be run here.
 #[derive(Debug, Clone)]
@@ -45,19 +51,38 @@ pub struct Catalogue {
 
 impl Catalogue {
     /// Looks for `linked` harnesses below `folder` and probes each that is there.
-    pub async fn discover(linked: &[Harness], folder: &Path, placement: Placement, spawner: &Spawner) -> Self {
-        let mut catalogue = Self { found: installed(linked, folder), ..Self::default() };
+    pub async fn discover(
+        linked: &[Harness],
+        folder: &Path,
+        placement: Placement,
+        spawner: &Spawner,
+    ) -> Self {
+        let mut catalogue = Self {
+            found: installed(linked, folder),
+            ..Self::default()
+        };
         for harness in linked {
-            let Some(home) = chosen(harness, folder) else { continue };
+            let Some(home) = chosen(harness, folder) else {
+                continue;
+            };
             let probed = probe::probe(harness, &home, spawner).await;
             let mut offer = offer(harness, placement);
             match probed {
                 Ok(probed) => {
                     offer.version.clone_from(&probed.version);
                     offer.available = true;
-                    probed.withheld.iter().for_each(|ability| offer.capabilities.set(*ability, false));
-                    let ready = Ready { harness: harness.clone(), version: probed.version, programs: probed.programs };
-                    catalogue.ready.insert(harness.declaration.id.clone(), ready);
+                    probed
+                        .withheld
+                        .iter()
+                        .for_each(|ability| offer.capabilities.set(*ability, false));
+                    let ready = Ready {
+                        harness: harness.clone(),
+                        version: probed.version,
+                        programs: probed.programs,
+                    };
+                    catalogue
+                        .ready
+                        .insert(harness.declaration.id.clone(), ready);
                 }
                 Err(reason) => {
                     tracing::warn!(harness = %harness.declaration.id, reason, "a harness is installed and cannot be used");
@@ -106,16 +131,28 @@ fn offer(harness: &Harness, placement: Placement) -> HarnessOffer {
 
 /// Every version folder of every linked harness.
 fn installed(linked: &[Harness], folder: &Path) -> Vec<PathBuf> {
-    let mut found: Vec<_> = linked.iter().flat_map(|harness| versions(&folder.join(&harness.install.id))).collect();
+    let mut found: Vec<_> = linked
+        .iter()
+        .flat_map(|harness| versions(&folder.join(&harness.install.id)))
+        .collect();
     found.sort();
     found
 }
 
 fn versions(folder: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Vec::new();
+    };
     // A name with a dot in front is an installation that is not finished.
-    let visible = |path: &PathBuf| path.file_name().is_some_and(|name| !name.to_string_lossy().starts_with('.'));
-    entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_dir()).filter(visible).collect()
+    let visible = |path: &PathBuf| {
+        path.file_name()
+            .is_some_and(|name| !name.to_string_lossy().starts_with('.'))
+    };
+    entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.is_dir())
+        .filter(visible)
+        .collect()
 }
 
 /// The folder to use; the harness's own folder when it is configured and holds nothing usable.
@@ -125,8 +162,15 @@ fn chosen(harness: &Harness, folder: &Path) -> Option<PathBuf> {
     if pinned.is_dir() {
         return Some(pinned);
     }
-    let name = |path: &PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let mut usable: Vec<_> = versions(&own).into_iter().filter(|path| harness.accepts(&name(path))).collect();
+    let name = |path: &PathBuf| {
+        path.file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default()
+    };
+    let mut usable: Vec<_> = versions(&own)
+        .into_iter()
+        .filter(|path| harness.accepts(&name(path)))
+        .collect();
     usable.sort();
     usable.pop().or_else(|| own.is_dir().then_some(own))
 }

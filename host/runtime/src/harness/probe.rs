@@ -25,14 +25,26 @@ pub(super) struct Probed {
 ///
 /// # Errors
 /// A fixed code of why it cannot be used.
-pub(super) async fn probe(harness: &Harness, home: &Path, spawner: &Spawner) -> Result<Probed, String> {
+pub(super) async fn probe(
+    harness: &Harness,
+    home: &Path,
+    spawner: &Spawner,
+) -> Result<Probed, String> {
     let install = &harness.install;
     let fits = |system: &&plugin_host::contract::manifest::System| {
         system.os == std::env::consts::OS && system.arch == std::env::consts::ARCH
     };
-    let system = install.systems.iter().find(fits).ok_or("system_unsupported")?;
+    let system = install
+        .systems
+        .iter()
+        .find(fits)
+        .ok_or("system_unsupported")?;
     let programs = Programs {
-        by_name: system.programs.iter().map(|(name, path)| (name.clone(), home.join(path))).collect(),
+        by_name: system
+            .programs
+            .iter()
+            .map(|(name, path)| (name.clone(), home.join(path)))
+            .collect(),
         path: system.path.iter().map(|path| home.join(path)).collect(),
     };
     if !programs.by_name.values().all(|path| path.is_file()) {
@@ -47,8 +59,12 @@ pub(super) async fn probe(harness: &Harness, home: &Path, spawner: &Spawner) -> 
         }
         reports
     };
-    let reports = timeout(WITHIN, reports).await.map_err(|_| "probe_timeout")?;
-    let verdict = harness.adapter.interpret_probe(harness.declaration.id.as_str(), &reports);
+    let reports = timeout(WITHIN, reports)
+        .await
+        .map_err(|_| "probe_timeout")?;
+    let verdict = harness
+        .adapter
+        .interpret_probe(harness.declaration.id.as_str(), &reports);
     if let Some(problem) = verdict.problem {
         return Err(problem);
     }
@@ -56,14 +72,31 @@ pub(super) async fn probe(harness: &Harness, home: &Path, spawner: &Spawner) -> 
     if !harness.accepts(&version) {
         return Err("version_unsupported".to_owned());
     }
-    let withheld = verdict.withheld.iter().filter_map(|name| Capability::from_name(name)).collect();
-    Ok(Probed { version, programs, withheld })
+    let withheld = verdict
+        .withheld
+        .iter()
+        .filter_map(|name| Capability::from_name(name))
+        .collect();
+    Ok(Probed {
+        version,
+        programs,
+        withheld,
+    })
 }
 
 async fn run(spawner: &Spawner, program: &Path, args: &[String], home: &Path) -> ProbeReport {
-    let mut report = ProbeReport { args: args.to_vec(), exit_code: None, stdout: String::new() };
-    let order = Order::new(program, home).args(args).env("HOME", home).env("PATH", "/usr/bin:/bin");
-    let Ok(mut child) = spawner.start(order).await else { return report };
+    let mut report = ProbeReport {
+        args: args.to_vec(),
+        exit_code: None,
+        stdout: String::new(),
+    };
+    let order = Order::new(program, home)
+        .args(args)
+        .env("HOME", home)
+        .env("PATH", "/usr/bin:/bin");
+    let Ok(mut child) = spawner.start(order).await else {
+        return report;
+    };
     drop(child.stdin.take());
     drop(child.stderr.take());
     let mut stdout = Vec::new();

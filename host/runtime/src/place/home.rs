@@ -8,7 +8,10 @@ use std::{
 use cap_fs_ext::{DirExt as _, FollowSymlinks, OpenOptionsFollowExt as _};
 use cap_std::{
     ambient_authority,
-    fs::{Dir, DirBuilder, DirBuilderExt as _, OpenOptions, OpenOptionsExt as _, Permissions, PermissionsExt as _},
+    fs::{
+        Dir, DirBuilder, DirBuilderExt as _, OpenOptions, OpenOptionsExt as _, Permissions,
+        PermissionsExt as _,
+    },
 };
 use plugin_host::contract::harness_launch::{HomeFile, LookAnswer, LookQuery};
 
@@ -29,7 +32,10 @@ impl Home {
     /// Opens `path`, making it with mode 0700 if it is not there.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         use std::os::unix::fs::DirBuilderExt as _;
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)?;
         Ok(Self(Dir::open_ambient_dir(path, ambient_authority())?))
     }
 
@@ -42,7 +48,8 @@ impl Home {
                 write_file(&folder, name, content.expose(), entry.mode)?;
             }
             HomeContent::Folder => {
-                self.descend(&parents, true)?.create_dir_or_keep(name, entry.mode)?;
+                self.descend(&parents, true)?
+                    .create_dir_or_keep(name, entry.mode)?;
             }
             HomeContent::Absent => match self.descend(&parents, false) {
                 Ok(folder) => remove(&folder, name)?,
@@ -127,7 +134,10 @@ fn split(path: &str) -> Result<(Vec<&str>, &str), HomeError> {
         Component::Normal(name) => name.to_str().ok_or(HomeError::Path),
         _ => Err(HomeError::Path),
     };
-    let parts: Vec<&str> = Path::new(path).components().map(part).collect::<Result<_, _>>()?;
+    let parts: Vec<&str> = Path::new(path)
+        .components()
+        .map(part)
+        .collect::<Result<_, _>>()?;
     // `a/./b`, `a//b` and `a/` are other spellings; only one is clean.
     if path.contains('\0') || parts.join("/") != path {
         return Err(HomeError::Path);
@@ -146,7 +156,11 @@ fn write_file(folder: &Dir, name: &str, content: &[u8], mode: u32) -> Result<(),
     }
     let beside = format!(".{name}.new");
     let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(mode).follow(FollowSymlinks::No);
+    options
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .follow(FollowSymlinks::No);
     let mut file = match folder.open_with(&beside, &options) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             // Left by a daemon that was killed in this place.
@@ -166,12 +180,19 @@ fn write_file(folder: &Dir, name: &str, content: &[u8], mode: u32) -> Result<(),
 fn is_equal(folder: &Dir, name: &str, content: &[u8], mode: u32) -> bool {
     let mut options = OpenOptions::new();
     options.read(true).follow(FollowSymlinks::No);
-    let Ok(mut file) = folder.open_with(name, &options) else { return false };
+    let Ok(mut file) = folder.open_with(name, &options) else {
+        return false;
+    };
     let same_kind = file.metadata().is_ok_and(|known| {
-        known.is_file() && known.len() == content.len() as u64 && known.permissions().mode() & 0o777 == mode
+        known.is_file()
+            && known.len() == content.len() as u64
+            && known.permissions().mode() & 0o777 == mode
     });
     let mut known = Vec::new();
-    same_kind && content.len() as u64 <= COMPARED && file.read_to_end(&mut known).is_ok() && known == content
+    same_kind
+        && content.len() as u64 <= COMPARED
+        && file.read_to_end(&mut known).is_ok()
+        && known == content
 }
 
 fn remove(folder: &Dir, name: &str) -> io::Result<()> {
@@ -189,10 +210,19 @@ fn remove(folder: &Dir, name: &str) -> io::Result<()> {
 fn list(folder: &Dir, prefix: &str, depth: u32, found: &mut Vec<HomeFile>) -> io::Result<()> {
     for entry in folder.entries()? {
         let entry = entry?;
-        let (Ok(name), kind) = (entry.file_name().into_string(), entry.file_type()?) else { continue };
-        let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}/{name}") };
+        let (Ok(name), kind) = (entry.file_name().into_string(), entry.file_type()?) else {
+            continue;
+        };
+        let path = if prefix.is_empty() {
+            name.clone()
+        } else {
+            format!("{prefix}/{name}")
+        };
         if kind.is_file() && found.len() < ENTRIES {
-            found.push(HomeFile { path, size: entry.metadata()?.len() });
+            found.push(HomeFile {
+                path,
+                size: entry.metadata()?.len(),
+            });
         } else if kind.is_dir() && depth > 1 {
             list(&folder.open_dir_nofollow(&name)?, &path, depth - 1, found)?;
         }
@@ -207,7 +237,11 @@ mod tests {
     use super::*;
 
     fn file(path: &str, text: &str) -> HomeEntry {
-        HomeEntry { path: path.to_owned(), mode: 0o600, content: HomeContent::File(Secret::from(text.to_owned())) }
+        HomeEntry {
+            path: path.to_owned(),
+            mode: 0o600,
+            content: HomeContent::File(Secret::from(text.to_owned())),
+        }
     }
 
     #[test]
@@ -216,19 +250,37 @@ mod tests {
         let home = Home::open(&folder.path().join("home")).unwrap();
         home.put(&file("a/b/config", "one")).unwrap();
         home.put(&file("a/b/config", "two")).unwrap();
-        assert_eq!(home.look(&LookQuery::Head("a/b/config".into())), LookAnswer::Content(b"two".to_vec()));
+        assert_eq!(
+            home.look(&LookQuery::Head("a/b/config".into())),
+            LookAnswer::Content(b"two".to_vec())
+        );
         let path = folder.path().join("home/a/b/config");
-        let inode = |path: &Path| std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(path).unwrap());
+        let inode =
+            |path: &Path| std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(path).unwrap());
         let before = inode(&path);
         home.put(&file("a/b/config", "two")).unwrap();
         assert_eq!(inode(&path), before, "an equal file is left alone");
         let found = home.look(&LookQuery::Entries("a".into()));
-        assert_eq!(found, LookAnswer::Entries(vec![HomeFile { path: "a/b/config".into(), size: 3 }]));
+        assert_eq!(
+            found,
+            LookAnswer::Entries(vec![HomeFile {
+                path: "a/b/config".into(),
+                size: 3
+            }])
+        );
 
         for _ in 0..2 {
-            home.put(&HomeEntry { path: "a".into(), mode: 0, content: HomeContent::Absent }).unwrap();
+            home.put(&HomeEntry {
+                path: "a".into(),
+                mode: 0,
+                content: HomeContent::Absent,
+            })
+            .unwrap();
         }
-        assert_eq!(home.look(&LookQuery::Head("a/b/config".into())), LookAnswer::Missing);
+        assert_eq!(
+            home.look(&LookQuery::Head("a/b/config".into())),
+            LookAnswer::Missing
+        );
     }
 
     #[test]
@@ -238,12 +290,32 @@ mod tests {
         std::fs::create_dir(folder.path().join("outside")).unwrap();
         std::os::unix::fs::symlink("../outside", folder.path().join("home/link")).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", folder.path().join("home/file")).unwrap();
-        for path in ["", "/etc/x", "../x", "a/../../x", "a/./b", "a//b", "a/", "link/x"] {
+        for path in [
+            "",
+            "/etc/x",
+            "../x",
+            "a/../../x",
+            "a/./b",
+            "a//b",
+            "a/",
+            "link/x",
+        ] {
             assert!(home.put(&file(path, "x")).is_err(), "{path}");
         }
-        assert!(std::fs::read_dir(folder.path().join("outside")).unwrap().next().is_none());
-        assert_eq!(home.look(&LookQuery::Head("file".into())), LookAnswer::Failed("unreadable".into()));
+        assert!(
+            std::fs::read_dir(folder.path().join("outside"))
+                .unwrap()
+                .next()
+                .is_none()
+        );
+        assert_eq!(
+            home.look(&LookQuery::Head("file".into())),
+            LookAnswer::Failed("unreadable".into())
+        );
         home.put(&file("file", "mine")).unwrap();
-        assert_eq!(home.look(&LookQuery::Tail("file".into())), LookAnswer::Content(b"mine".to_vec()));
+        assert_eq!(
+            home.look(&LookQuery::Tail("file".into())),
+            LookAnswer::Content(b"mine".to_vec())
+        );
     }
 }

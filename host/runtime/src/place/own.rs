@@ -33,7 +33,9 @@ pub struct Machine {
 
 impl std::fmt::Debug for Machine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Machine").field("homes", &self.homes).finish_non_exhaustive()
+        f.debug_struct("Machine")
+            .field("homes", &self.homes)
+            .finish_non_exhaustive()
     }
 }
 
@@ -57,7 +59,13 @@ impl OwnPlace {
         let root = machine.homes.join(name);
         let path = root.join("harness");
         let home = Arc::new(Home::open(&path)?);
-        Ok(Self { machine, root, path, home, workspace })
+        Ok(Self {
+            machine,
+            root,
+            path,
+            home,
+            workspace,
+        })
     }
 }
 
@@ -82,7 +90,11 @@ impl Place for OwnPlace {
     fn look(&self, query: LookQuery) -> BoxFuture<'_, LookAnswer> {
         let home = Arc::clone(&self.home);
         let failed = |_: io::Error| LookAnswer::Failed("unreadable".to_owned());
-        Box::pin(async move { blocking(move || home.look(&query)).await.unwrap_or_else(failed) })
+        Box::pin(async move {
+            blocking(move || home.look(&query))
+                .await
+                .unwrap_or_else(failed)
+        })
     }
 
     fn spawn(&self, command: Command) -> BoxFuture<'_, Result<Process, SpawnError>> {
@@ -95,10 +107,15 @@ impl Place for OwnPlace {
             // Files that an agent makes are its user's, readable like any others.
             order.umask = 0o022;
             order.hidden.clone_from(&self.machine.hidden);
-            let mut child = self.machine.spawner.start(order).await.map_err(|error| match error {
-                StartError::ProgramMissing => SpawnError::Missing,
-                other => SpawnError::Io(io::Error::other(other)),
-            })?;
+            let mut child =
+                self.machine
+                    .spawner
+                    .start(order)
+                    .await
+                    .map_err(|error| match error {
+                        StartError::ProgramMissing => SpawnError::Missing,
+                        other => SpawnError::Io(io::Error::other(other)),
+                    })?;
             let lost = || SpawnError::Io(io::ErrorKind::BrokenPipe.into());
             let input = child.stdin.take().ok_or_else(lost)?;
             let output = child.stdout.take().ok_or_else(lost)?;
@@ -106,7 +123,11 @@ impl Place for OwnPlace {
                 tokio::spawn(keep_diagnostics(stderr, self.root.join("stderr.log")));
             }
             let life = Arc::new(Tree(child.stopper()));
-            Ok(Process { input: Box::new(input), output: Box::new(output), life })
+            Ok(Process {
+                input: Box::new(input),
+                output: Box::new(output),
+                life,
+            })
         })
     }
 
@@ -123,12 +144,20 @@ impl Place for OwnPlace {
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(io::Error::other)
 }
 
 /// Copies what fits, then reads on without keeping, so that the program never blocks on it.
 async fn keep_diagnostics(mut stderr: impl AsyncRead + Unpin, path: PathBuf) {
-    let file = tokio::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path).await;
+    let file = tokio::fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)
+        .await;
     if let Ok(mut file) = file {
         let copied = tokio::io::copy(&mut (&mut stderr).take(DIAGNOSTICS), &mut file).await;
         if copied.is_ok() {
@@ -155,7 +184,11 @@ impl Life for Tree {
                 None => (None, None),
             };
             // Killing what a harness left behind is how its tree is ended (TRN-010), so that alone leaves no doubt.
-            End { exit_code, signal, clean: ended.exit.is_some() && ended.scope_empty }
+            End {
+                exit_code,
+                signal,
+                clean: ended.exit.is_some() && ended.scope_empty,
+            }
         })
     }
 }
