@@ -81,3 +81,11 @@ pub enum Observed {
     /// Stopped.
     Stopped,
 }
+
+mod lifecycle;
+mod suspension;
+
+pub use lifecycle::{
+    Capacity, Record, Recorded, Reserve, begin_create, record, release, released, reserve,
+};
+pub use suspension::{begin_resume, begin_suspend};

@@ -45,3 +45,7 @@ pub struct Device {
     /// When its authority ended.
     pub revoked_at: Option<Timestamp>,
 }
+
+mod decide;
+
+pub use decide::{choose, released};

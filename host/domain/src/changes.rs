@@ -1,6 +1,7 @@
 //! What a decision changes: rows, events, hints. `store` applies them in one transaction and numbers the events.
 
 use crate::allocation::Allocation;
+use crate::artifact::Artifact;
 use crate::binding::{Binding, Device};
 use crate::call::Call;
 use crate::environment::Environment;
@@ -86,6 +87,8 @@ pub enum Write {
     PutBinding(Binding),
     /// An allocation; identity `id`, at most one per Environment (I22).
     PutAllocation(Allocation),
+    /// An Artifact; identity `id`.
+    PutArtifact(Artifact),
     /// The lease; one row.
     PutLease(Lease),
     /// Removes everything of a deleted Session but its tombstone, retry identity and settlement rows.

@@ -156,3 +156,11 @@ pub enum Initialization {
     /// Failed or abandoned.
     Failed,
 }
+
+mod connection;
+mod initialization;
+mod reason;
+
+pub use connection::{Observe, Observed, observe};
+pub(crate) use initialization::fail_in;
+pub use initialization::{BeginInit, CompleteInit, begin_init, complete_init, fail};

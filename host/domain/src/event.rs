@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use crate::environment::EnvironmentKind;
 use crate::item::Item;
 
-use crate::session::{Metadata, Projection};
-use crate::turn::{TurnFailure, TurnStatus};
-use crate::usage::Usage;
-use crate::{AgentId, EnvironmentId, ItemId, ReservationId, Timestamp, TurnId};
+use crate::metadata::Metadata;
+use crate::session::Projection;
+use crate::turn::TurnSnapshot;
+use crate::{EnvironmentId, ItemId, ReservationId, TurnId};
 
 /// Version of [`EventPayload`]'s stored form.
 pub const EVENT_VERSION: u16 = 1;
@@ -178,28 +178,6 @@ pub enum TurnEvent {
     Failed,
     /// Cancelled.
     Cancelled,
-}
-
-/// A Turn as its event shows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TurnSnapshot {
-    /// Identity.
-    pub id: TurnId,
-    /// The Session's Agent.
-    pub agent_id: AgentId,
-    /// Public status.
-    pub status: TurnStatus,
-    /// Creation.
-    pub created_at: Timestamp,
-    /// Claim.
-    pub started_at: Option<Timestamp>,
-    /// End.
-    pub completed_at: Option<Timestamp>,
-    /// Usage of this moment (S-USE-5).
-    pub usage: Option<Usage>,
-    /// Stored cause of a failure; the public error is fixed unless configured otherwise (S-TURN-3, SB-3).
-    pub failure: Option<TurnFailure>,
 }
 
 /// A place inside an output Item.

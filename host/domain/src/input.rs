@@ -122,3 +122,7 @@ impl Delivery {
         matches!(self, Self::Started | Self::Accepted)
     }
 }
+
+mod admit;
+
+pub use admit::{Admission, Admit, ContentRules, admit};

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::call::{CallId, ResultOutput};
+use crate::run::Phase;
 use crate::{ItemId, Timestamp, TurnId};
 
 /// A part of what a client sends: messages and function results (S-MSG-1, S-FN-3).
@@ -77,16 +78,6 @@ pub enum ItemStatus {
     Failed,
     /// Cut off (S-CAN-5).
     Incomplete,
-}
-
-/// Phase of an assistant message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    /// On the way.
-    Commentary,
-    /// The answer.
-    FinalAnswer,
 }
 
 /// Content of an Item, one variant per public type.

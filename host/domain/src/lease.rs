@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{OwnerId, Timestamp};
+use crate::{OwnerId, Timestamp, time};
 
 /// Generation of the lease; a lower one can do nothing (SC-2.5). Zero = nobody ever held it.
 #[derive(
@@ -21,4 +21,48 @@ pub struct Lease {
     pub owner: Option<OwnerId>,
     /// Database time at which others may take it.
     pub expires_at: Option<Timestamp>,
+}
+
+/// How a process may take the lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Authority {
+    /// Only when the lease is free or has expired.
+    Expiry,
+    /// This process holds the data folder's lock: a former owner is proved dead, its lease need not expire (D31).
+    Folder,
+}
+
+/// Takes the lease, epoch + 1. None if another owner holds it (SC-2.1).
+pub fn acquire(
+    lease: &Lease,
+    owner: OwnerId,
+    authority: Authority,
+    now: Timestamp,
+) -> Option<Lease> {
+    let free = lease.owner.is_none() || lease.expires_at.is_none_or(|expires_at| expires_at <= now);
+    (free || authority == Authority::Folder).then(|| Lease {
+        epoch: Epoch(lease.epoch.0 + 1),
+        owner: Some(owner),
+        expires_at: Some(now + time::LEASE_TTL),
+    })
+}
+
+/// Prolongs the lease: the first statement of every execution batch. None if the row names another epoch: the lease is lost,
+/// the batch rolls back (SC-2.5).
+pub fn renew(lease: &Lease, epoch: Epoch, now: Timestamp) -> Option<Lease> {
+    let held = lease.epoch == epoch && lease.owner.is_some();
+    held.then(|| Lease {
+        expires_at: Some(now + time::LEASE_TTL),
+        ..*lease
+    })
+}
+
+/// Gives the lease back after a drain, so that the next owner need not wait (SC-2.9). None if it is not held in this epoch.
+pub fn release(lease: &Lease, epoch: Epoch) -> Option<Lease> {
+    let held = lease.epoch == epoch && lease.owner.is_some();
+    held.then_some(Lease {
+        epoch: lease.epoch,
+        owner: None,
+        expires_at: None,
+    })
 }

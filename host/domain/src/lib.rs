@@ -21,6 +21,7 @@ pub mod secret;
 pub mod time;
 
 pub mod allocation;
+pub mod artifact;
 pub mod binding;
 pub mod call;
 pub mod environment;
@@ -35,8 +36,11 @@ pub mod usage;
 pub mod changes;
 pub mod dispatch;
 pub mod event;
+pub mod projection;
 pub mod refusal;
 pub mod session_state;
+
+mod draft;
 
 pub use changes::{Changes, Context, Decided, Hint, Write};
 pub use digest::Digest;

@@ -70,3 +70,10 @@ impl Reservation {
         self.state == ReservationState::Pending
     }
 }
+
+mod promote;
+mod settle;
+
+pub use promote::{Promote, Promotion, PromotionRefused, promote};
+pub use settle::{Waiting, answer, expire, fail};
+pub(crate) use settle::{reserve, settle, settle_silently};

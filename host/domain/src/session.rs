@@ -3,12 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::call::CallId;
+use crate::metadata::Metadata;
 use crate::usage::{Usage, UsageSum};
 use crate::{
     AgentId, ConfigurationId, EnvironmentId, ProjectId, SessionId, Timestamp, TurnId, VaultId,
 };
-
-pub use crate::metadata::Metadata;
 
 /// Order of Turns and reservations in a Session; "newer" always means larger.
 #[derive(
@@ -124,3 +123,14 @@ pub struct Projection {
     /// Latest activity.
     pub last_active_at: Timestamp,
 }
+
+mod create;
+mod end;
+mod status;
+mod update;
+
+pub use create::{NewSession, create};
+pub(crate) use end::{ALLOCATION_ENDED, end_hosted, reclaim};
+pub use end::{Archived, Deleted, archive, delete};
+pub use status::{ENVIRONMENT_ENDED, EXECUTION_FAILED, INPUT_EXPIRED, PREPARATION_FAILED, project};
+pub use update::update;

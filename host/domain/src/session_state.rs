@@ -4,7 +4,6 @@ use crate::ItemId;
 use crate::allocation::Allocation;
 use crate::binding::{Binding, Device};
 use crate::call::Call;
-use crate::changes::Write;
 use crate::environment::Environment;
 use crate::input::{Input, Receipt};
 use crate::item::Item;
@@ -105,43 +104,5 @@ impl SessionState {
         self.reservation
             .as_ref()
             .filter(|reservation| reservation.is_pending())
-    }
-
-    /// Takes one written row in, so that a decision goes on with what it has changed.
-    pub fn take(&mut self, write: &Write) {
-        match write {
-            Write::PutSession(session) => self.session = session.clone(),
-            Write::PutEnvironment(environment) => self.environment = Some(environment.clone()),
-            Write::PutReservation(reservation) => self.reservation = Some(reservation.clone()),
-            Write::PutTurn(turn) => self.take_turn(turn),
-            Write::PutInput(input) => put(&mut self.inputs, input, |input| input.id),
-            Write::PutItem(item) => put(&mut self.items, item, |item| item.id),
-            Write::PutCall(call) => put(&mut self.calls, call, |call| {
-                (call.turn_id, call.call_id.clone())
-            }),
-            Write::PutDevice(device) => self.device = Some(device.clone()),
-            Write::PutBinding(binding) => self.binding = Some(binding.clone()),
-            Write::PutAllocation(allocation) => self.allocation = Some(allocation.clone()),
-            Write::AddReceipt(_)
-            | Write::PutLease(_)
-            | Write::PurgeSession(_)
-            | Write::TrimDeltas { .. } => {}
-        }
-    }
-
-    fn take_turn(&mut self, turn: &Turn) {
-        if self.turn.as_ref().is_none_or(|old| old.id != turn.id) {
-            self.inputs.clear();
-            self.items.clear();
-            self.partial.clear();
-        }
-        self.turn = Some(turn.clone());
-    }
-}
-
-fn put<T: Clone, K: PartialEq>(rows: &mut Vec<T>, row: &T, key: impl Fn(&T) -> K) {
-    match rows.iter_mut().find(|old| key(old) == key(row)) {
-        Some(old) => *old = row.clone(),
-        None => rows.push(row.clone()),
     }
 }

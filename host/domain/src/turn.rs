@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::lease::Epoch;
+use crate::run::{FailureCode, NativeSession};
 use crate::session::WorkSeq;
 use crate::usage::Usage;
 use crate::{AgentId, BindingId, DeviceId, RunId, SessionId, Timestamp, TurnId};
@@ -35,16 +36,6 @@ pub struct Turn {
     pub output_items: u32,
     /// Highest run event `seq` applied (RP-11.2).
     pub run_seq: u64,
-}
-
-/// The harness's own session, as reported.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NativeSession {
-    /// Native id.
-    pub id: String,
-    /// It can be resumed after a restart.
-    pub durable: bool,
 }
 
 /// State of a Turn with the data valid in it.
@@ -144,7 +135,9 @@ pub enum TurnFailure {
     /// The Run ended with an error, classified if the harness told (RP-11.5).
     EngineFailed {
         /// Native class.
-        class: Option<FailureClass>,
+        code: Option<FailureCode>,
+        /// 100–599, only with `connection_failed`.
+        http_status: Option<u16>,
     },
     /// Preparation failed definitely, or Start was rejected.
     PreparationStartFailed,
@@ -176,37 +169,6 @@ pub enum TurnFailure {
     ExecutionInterrupted,
 }
 
-/// Neutral class of a native failure (RP-11.5).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "class")]
-pub enum FailureClass {
-    /// Model provider refused the key.
-    AuthenticationError,
-    /// Too many requests.
-    RateLimitExceeded,
-    /// Quota used up.
-    UsageLimitExceeded,
-    /// Provider overloaded.
-    ServerOverloaded,
-    /// Provider failed.
-    ServerError,
-    /// Provider refused the request.
-    InvalidRequest,
-    /// Model or resource unknown.
-    ResourceNotFound,
-    /// Provider too slow.
-    RequestTimeout,
-    /// Context too long.
-    ContextLengthExceeded,
-    /// Refused by policy.
-    CyberPolicy,
-    /// No connection to the provider.
-    ConnectionFailed {
-        /// 100–599, if there was an answer.
-        http_status: Option<u16>,
-    },
-}
-
 /// Public status of a Turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -225,7 +187,49 @@ pub enum TurnStatus {
     Cancelled,
 }
 
+/// A Turn as its event shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TurnSnapshot {
+    /// Identity.
+    pub id: TurnId,
+    /// The Session's Agent.
+    pub agent_id: AgentId,
+    /// Public status.
+    pub status: TurnStatus,
+    /// Creation.
+    pub created_at: Timestamp,
+    /// Claim.
+    pub started_at: Option<Timestamp>,
+    /// End.
+    pub completed_at: Option<Timestamp>,
+    /// Usage of this moment (S-USE-5).
+    pub usage: Option<Usage>,
+    /// Stored cause of a failure; the public error is fixed unless configured otherwise (S-TURN-3, SB-3).
+    pub failure: Option<TurnFailure>,
+}
+
 impl Turn {
+    /// As its events show it.
+    pub fn snapshot(&self) -> TurnSnapshot {
+        TurnSnapshot {
+            id: self.id,
+            agent_id: self.agent_id,
+            status: self.status(),
+            created_at: self.created_at,
+            started_at: self.started_at,
+            completed_at: self.completed_at(),
+            usage: self.usage,
+            failure: match self.state {
+                TurnState::Ended {
+                    outcome: Outcome::Failed { cause },
+                    ..
+                } => Some(cause),
+                _ => None,
+            },
+        }
+    }
+
     /// Public status.
     pub fn status(&self) -> TurnStatus {
         match &self.state {
@@ -283,3 +287,17 @@ impl Turn {
         }
     }
 }
+
+mod begin;
+mod cancel;
+mod claim;
+mod confirm;
+mod end;
+
+pub(crate) use begin::{announce_begin, begin, join};
+pub(crate) use cancel::request_cancel;
+pub(crate) use claim::binding_allows;
+pub use claim::{Claimed, claim, fail_queued};
+pub use confirm::{ApplyResult, ConfirmInput, input_settled, result_applied};
+pub(crate) use end::end;
+pub use end::{Finished, RunEnd, Settled, TurnEnd, finish, interrupt, settle};
