@@ -12,6 +12,7 @@
 
 mod allocations;
 mod apply;
+mod artifacts;
 mod calls;
 mod convert;
 pub mod crash;
