@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::lease::Epoch;
-use crate::run::{FailureCode, NativeSession};
+use crate::run::{FailureCode, NativeSession, RunFailure};
 use crate::session::WorkSeq;
 use crate::usage::Usage;
 use crate::{AgentId, BindingId, DeviceId, RunId, SessionId, Timestamp, TurnId};
@@ -135,9 +135,7 @@ pub enum TurnFailure {
     /// The Run ended with an error, classified if the harness told (RP-11.5).
     EngineFailed {
         /// Native class.
-        code: Option<FailureCode>,
-        /// 100–599, only with `connection_failed`.
-        http_status: Option<u16>,
+        class: Option<FailureClass>,
     },
     /// Preparation failed definitely, or Start was rejected.
     PreparationStartFailed,
@@ -167,6 +165,24 @@ pub enum TurnFailure {
     ArtifactCaptureFailed,
     /// The owner of the claim is gone.
     ExecutionInterrupted,
+}
+
+/// Neutral class of a native failure (RP-11.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FailureClass {
+    /// The class.
+    pub code: FailureCode,
+    /// 100–599, only with `connection_failed`.
+    pub http_status: Option<u16>,
+}
+
+impl FailureClass {
+    /// The class of a reported failure, if it has one.
+    pub fn of(failure: &RunFailure) -> Option<Self> {
+        let http_status = failure.http_status();
+        failure.code().map(|code| Self { code, http_status })
+    }
 }
 
 /// Public status of a Turn.
@@ -300,4 +316,4 @@ pub(crate) use claim::binding_allows;
 pub use claim::{Claimed, claim, fail_queued};
 pub use confirm::{ApplyResult, ConfirmInput, input_settled, result_applied};
 pub(crate) use end::end;
-pub use end::{Finished, RunEnd, Settled, TurnEnd, finish, interrupt, settle};
+pub use end::{Ending, Settled, finish, interrupt, settle};

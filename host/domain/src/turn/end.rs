@@ -7,19 +7,21 @@ use crate::changes::{Context, Decided, Write};
 use crate::draft::Draft;
 use crate::event::{Cause, EventPayload, TurnEvent};
 use crate::input::Delivery;
-use crate::run::{RunFailure, TurnStatus as RunStatus};
 use crate::{Refusal, RunId, SessionState, Timestamp, projection};
 
-/// How the native Run ended: its `done` with the errors before it, or the receipt of a cancel that was sent (RP-13.2).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunEnd {
-    /// Observed native outcome.
-    pub status: RunStatus,
-    /// The last native error, if there was one; `done` does not undo it (RP-11.4).
-    pub failure: Option<RunFailure>,
+/// What is proposed for a Turn whose Run is over or lost. The decision is made under the Session lock: an unapplied input or
+/// a requested cancel may change it (SC-7.6, D14).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// The Run ended without an error; or, while capturing, every output is staged and verified (T14, T16, T20).
+    Completed,
+    /// The cancel is confirmed, or nothing native ever ran (T19, T21); while capturing: the copy was dropped (T18).
+    Cancelled,
+    /// It cannot be called anything better (T17, T22).
+    Failed(TurnFailure),
 }
 
-/// Answer of [`settle`].
+/// Answer of [`settle`] and [`finish`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settled {
     /// The Turn is over.
@@ -30,75 +32,95 @@ pub enum Settled {
     Inert,
 }
 
-/// The native Run ended (T14, T15, T19, T20, T22).
+/// The native Run ended without an error (T14, T15, T20, T22).
 ///
 /// # Errors
 /// Only E500-01.
 pub fn settle(
     state: &SessionState,
     run_id: RunId,
-    end: &RunEnd,
     cx: &mut Context<'_>,
 ) -> Result<Decided<Settled>, Refusal> {
-    if !matches!(
-        phase_of(state, run_id),
-        Some(RunPhase::Running | RunPhase::Waiting)
-    ) {
-        return Ok(Decided::unchanged(Settled::Inert));
-    }
-    let mut draft = Draft::of(state);
-    match judge(state, end) {
-        Judgement::Outcome(outcome) => {
-            super::end(&mut draft, outcome, cx.now);
-            Ok(draft.decide(Settled::Ended(outcome)))
+    match phase_of(state, run_id) {
+        Some(RunPhase::Running | RunPhase::Waiting) => {
+            finish(state, run_id, Ending::Completed, Captured::default(), cx)
         }
-        Judgement::Capture => {
-            close_items_and_calls(&mut draft, cx.now);
-            if let Some(turn) = &mut draft.state.turn
-                && let TurnState::Active { phase, .. } = &mut turn.state
-            {
-                *phase = RunPhase::Capturing { settled_at: cx.now };
-            }
-            draft.announce(Cause::Other);
-            draft.wake();
-            Ok(draft.decide(Settled::Capture))
-        }
+        Some(RunPhase::Capturing { .. }) | None => Ok(Decided::unchanged(Settled::Inert)),
     }
 }
 
-enum Judgement {
-    Outcome(Outcome),
-    Capture,
-}
-
-fn judge(state: &SessionState, end: &RunEnd) -> Judgement {
-    let failed = |cause| Judgement::Outcome(Outcome::Failed { cause });
+/// Ends a claimed Turn (T14–T22). What was captured is published in the same transaction, or not at all (SC-7.7, ART-010).
+///
+/// # Errors
+/// Only E500-01.
+pub fn finish(
+    state: &SessionState,
+    run_id: RunId,
+    ending: Ending,
+    captured: Captured,
+    cx: &mut Context<'_>,
+) -> Result<Decided<Settled>, Refusal> {
     let cancelled = state
         .turn
         .as_ref()
         .is_some_and(|turn| turn.cancel.is_some());
-    match end.status {
-        _ if end.failure.is_some() => failed(engine_failed(end.failure.as_ref())), // T22
-        RunStatus::Failed | RunStatus::Unknown => failed(engine_failed(None)),
-        RunStatus::Cancelled if cancelled => Judgement::Outcome(Outcome::Cancelled), // T19
-        RunStatus::Cancelled => failed(engine_failed(None)), // nobody asked for it
-        // T20: with an Environment a requested cancel always prevents `completed` (D14).
-        RunStatus::Completed if cancelled && state.environment.is_some() => {
-            Judgement::Outcome(Outcome::Cancelled)
+    let judgement = match phase_of(state, run_id) {
+        None => return Ok(Decided::unchanged(Settled::Inert)),
+        Some(RunPhase::Capturing { .. }) => Some(of_capture(ending, cancelled)),
+        Some(RunPhase::Running | RunPhase::Waiting) => of_run(state, ending, cancelled),
+    };
+    let mut draft = Draft::of(state);
+    let Some(outcome) = judgement else {
+        begin_capture(&mut draft, cx.now);
+        return Ok(draft.decide(Settled::Capture));
+    };
+    if outcome == Outcome::Completed {
+        for artifact in artifact::publish(state, captured, cx) {
+            draft.write(Write::PutArtifact(artifact));
         }
-        RunStatus::Completed => match unapplied(state) {
-            Some(cause) => failed(cause),
-            None if state.environment.is_some() => Judgement::Capture, // T15
-            None => Judgement::Outcome(Outcome::Completed),            // T14
+    }
+    super::end(&mut draft, outcome, cx.now);
+    Ok(draft.decide(Settled::Ended(outcome)))
+}
+
+/// T16–T18: with a cancel nothing is published (ART-004).
+fn of_capture(ending: Ending, cancelled: bool) -> Outcome {
+    match ending {
+        _ if cancelled => Outcome::Cancelled,
+        Ending::Completed => Outcome::Completed,
+        Ending::Cancelled | Ending::Failed(_) => Outcome::Failed {
+            cause: TurnFailure::ArtifactCaptureFailed,
         },
     }
 }
 
-fn engine_failed(failure: Option<&RunFailure>) -> TurnFailure {
-    TurnFailure::EngineFailed {
-        code: failure.and_then(RunFailure::code),
-        http_status: failure.and_then(RunFailure::http_status),
+/// The outcome of a Run; none = its outputs are to be captured first (T15).
+fn of_run(state: &SessionState, ending: Ending, cancelled: bool) -> Option<Outcome> {
+    let environment = state.environment.is_some();
+    let failed = |cause| Some(Outcome::Failed { cause });
+    match ending {
+        Ending::Failed(cause) => failed(cause), // T22
+        Ending::Cancelled if cancelled => Some(Outcome::Cancelled), // T19, T21
+        Ending::Cancelled => failed(TurnFailure::EngineFailed { class: None }), // nobody asked for it
+        // T20: with an Environment a requested cancel always prevents `completed` (D14).
+        Ending::Completed if cancelled && environment => Some(Outcome::Cancelled),
+        Ending::Completed => match unapplied(state) {
+            Some(cause) => failed(cause),
+            None if environment => None,      // T15
+            None => Some(Outcome::Completed), // T14
+        },
     }
+}
+
+fn begin_capture(draft: &mut Draft<'_>, now: Timestamp) {
+    close_items_and_calls(draft, now);
+    if let Some(turn) = &mut draft.state.turn
+        && let TurnState::Active { phase, .. } = &mut turn.state
+    {
+        *phase = RunPhase::Capturing { settled_at: now };
+    }
+    draft.announce(Cause::Other);
+    draft.wake();
 }
 
 /// Something accepted that the harness did not take for certain (SC-7.6, D43).
@@ -125,74 +147,6 @@ fn unapplied(state: &SessionState) -> Option<TurnFailure> {
         .iter()
         .any(answered)
         .then_some(TurnFailure::FunctionResultUnconfirmed)
-}
-
-/// Ends of a Turn that its Run alone does not decide.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TurnEnd {
-    /// Every output was transferred and verified (T16, T18).
-    Captured(Captured),
-    /// The capture was refused, lost, over a limit or dropped (T17, T18).
-    CaptureFailed,
-    /// A cancel was found before Start was sent, by the process that holds the right to send it (T21).
-    NotStarted,
-    /// T22 with its cause.
-    Failed(TurnFailure),
-}
-
-/// Answer of [`finish`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Finished {
-    /// The Turn is over.
-    Ended(Outcome),
-    /// Terminal Turn, other Run, or an end that does not fit its phase: nothing happened.
-    Inert,
-}
-
-/// Ends a claimed Turn (T16–T18, T21, T22). Artifacts are published in the same transaction (SC-7.7).
-///
-/// # Errors
-/// Only E500-01.
-pub fn finish(
-    state: &SessionState,
-    run_id: RunId,
-    end: TurnEnd,
-    cx: &mut Context<'_>,
-) -> Result<Decided<Finished>, Refusal> {
-    let Some(phase) = phase_of(state, run_id) else {
-        return Ok(Decided::unchanged(Finished::Inert));
-    };
-    let capturing = matches!(phase, RunPhase::Capturing { .. });
-    let cancelled = state
-        .turn
-        .as_ref()
-        .is_some_and(|turn| turn.cancel.is_some());
-    let mut artifacts = Vec::new();
-    let outcome = match end {
-        TurnEnd::Captured(_) | TurnEnd::CaptureFailed | TurnEnd::Failed(_)
-            if capturing && cancelled =>
-        {
-            Outcome::Cancelled
-        }
-        TurnEnd::Captured(captured) if capturing => {
-            artifacts = artifact::publish(state, captured, cx);
-            Outcome::Completed
-        }
-        TurnEnd::CaptureFailed | TurnEnd::Failed(_) if capturing => Outcome::Failed {
-            cause: TurnFailure::ArtifactCaptureFailed,
-        },
-        TurnEnd::NotStarted if cancelled && !capturing => Outcome::Cancelled,
-        TurnEnd::Failed(cause) => Outcome::Failed { cause },
-        TurnEnd::Captured(_) | TurnEnd::CaptureFailed | TurnEnd::NotStarted => {
-            return Ok(Decided::unchanged(Finished::Inert));
-        }
-    };
-    let mut draft = Draft::of(state);
-    for artifact in artifacts {
-        draft.write(Write::PutArtifact(artifact));
-    }
-    super::end(&mut draft, outcome, cx.now);
-    Ok(draft.decide(Finished::Ended(outcome)))
 }
 
 /// T23: recovery by a new owner; also for deleted Sessions, then without events (SC-10.3). Anything but a claimed Turn that is
