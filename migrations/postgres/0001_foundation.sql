@@ -77,8 +77,9 @@ CREATE INDEX audit_log_by_time ON audit_log (created_at, id);
 -- The model that a harness uses when neither Session nor Agent brings one.
 CREATE TABLE model_defaults (
     harness TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    -- Drawn anew by each change; Sessions remember the one they froze.
     revision TEXT NOT NULL,
-    configuration TEXT NOT NULL,
+    body TEXT NOT NULL,
     sealed_key BYTEA NOT NULL,
     updated_at BIGINT NOT NULL
 );
@@ -86,8 +87,7 @@ CREATE TABLE model_defaults (
 CREATE TABLE agents (
     id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
     project_id TEXT COLLATE "C" NOT NULL REFERENCES projects (id),
-    configuration TEXT NOT NULL,
-    metadata TEXT NOT NULL,
+    body TEXT NOT NULL,
     sealed_provider BYTEA,
     created_at BIGINT NOT NULL,
     updated_at BIGINT NOT NULL,

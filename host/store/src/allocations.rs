@@ -4,7 +4,7 @@ use domain::{
     AllocationId, SessionId,
     allocation::{Allocation, AllocationPhase},
 };
-use sqlx::AnyConnection;
+use sqlx::{AnyConnection, Row};
 
 use crate::{
     convert::{expect_written, int, json_column, to_json},
@@ -71,4 +71,13 @@ pub(crate) async fn get(
         .await?;
     row.map(|row| json_column(&row, "allocations", "body"))
         .transpose()
+}
+
+/// Allocations of a provider that hold compute.
+pub(crate) async fn holding(conn: &mut AnyConnection, provider: &str) -> Result<u32, StoreError> {
+    let row = sqlx::query("SELECT count(*) AS held FROM allocations WHERE provider = $1 AND phase NOT IN ('released', 'suspended')")
+        .bind(provider)
+        .fetch_one(conn)
+        .await?;
+    u32::try_from(row.try_get::<i64, _>("held")?).map_err(|_| StoreError::Corrupt { table: "allocations", column: "phase" })
 }

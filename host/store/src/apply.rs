@@ -3,7 +3,7 @@
 use domain::{Changes, SessionId, Write};
 
 use crate::{
-    allocations, calls, devices, environments, error::StoreError, events, items, notify::Committed,
+    allocations, artifacts, calls, devices, environments, error::StoreError, events, items, notify::Committed,
     receipts, reservations, sessions, turns, tx::Tx,
 };
 
@@ -28,7 +28,7 @@ pub(crate) async fn apply(
             Write::PutDevice(row) => devices::put(conn, row).await?,
             Write::PutBinding(row) => devices::put_binding(conn, row).await?,
             Write::PutAllocation(row) => allocations::put(conn, row).await?,
-            Write::PutArtifact(row) => crate::artifacts::put(conn, row).await?,
+            Write::PutArtifact(row) => artifacts::put(conn, row).await?,
             Write::PutLease(row) => crate::lease::put(conn, row).await?,
             Write::PurgeSession(id) => sessions::purge(conn, *id, now.millis()).await?,
             Write::TrimDeltas {

@@ -1,10 +1,10 @@
-//! Artifact rows: output files of completed Turns. Their bytes are blobs named by digest.
+//! Artifact rows: published output files. Their bytes are blobs.
 
-use domain::artifact::Artifact;
-use sqlx::AnyConnection;
+use domain::{SessionId, Timestamp, artifact::Artifact};
+use sqlx::{AnyConnection, Row, any::AnyRow};
 
 use crate::{
-    convert::{expect_written, int},
+    convert::{count_column, expect_written, id_column, int},
     error::StoreError,
 };
 
@@ -12,8 +12,8 @@ use crate::{
 pub(crate) async fn put(conn: &mut AnyConnection, artifact: &Artifact) -> Result<(), StoreError> {
     let done = sqlx::query(
         "INSERT INTO artifacts (id, session_id, turn_id, environment_id, path, digest, size, created_at, deleted_at) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) \
-         ON CONFLICT (id) DO UPDATE SET deleted_at = excluded.deleted_at WHERE artifacts.deleted_at IS NULL",
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO UPDATE SET deleted_at = excluded.deleted_at \
+         WHERE artifacts.deleted_at IS NULL",
     )
     .bind(artifact.id.to_string())
     .bind(artifact.session_id.to_string())
@@ -23,8 +23,40 @@ pub(crate) async fn put(conn: &mut AnyConnection, artifact: &Artifact) -> Result
     .bind(artifact.digest.to_string())
     .bind(int(artifact.size_bytes)?)
     .bind(artifact.created_at.millis())
-    .bind(artifact.deleted_at.map(|at| at.millis()))
+    .bind(artifact.deleted_at.map(Timestamp::millis))
     .execute(conn)
     .await?;
     expect_written(done.rows_affected(), "artifacts")
+}
+
+/// The newest Artifact of a path that remains (ART-007).
+pub(crate) async fn newest(
+    conn: &mut AnyConnection,
+    session: SessionId,
+    path: &str,
+) -> Result<Option<Artifact>, StoreError> {
+    let row = sqlx::query(
+        "SELECT id, session_id, turn_id, environment_id, path, digest, size, created_at, deleted_at FROM artifacts \
+         WHERE session_id = $1 AND path = $2 AND deleted_at IS NULL ORDER BY created_at DESC, id DESC LIMIT 1",
+    )
+    .bind(session.to_string())
+    .bind(path)
+    .fetch_optional(conn)
+    .await?;
+    row.map(|row| read(&row)).transpose()
+}
+
+/// Reads a whole row.
+pub(crate) fn read(row: &AnyRow) -> Result<Artifact, StoreError> {
+    Ok(Artifact {
+        id: id_column(row, "artifacts", "id")?,
+        session_id: id_column(row, "artifacts", "session_id")?,
+        turn_id: id_column(row, "artifacts", "turn_id")?,
+        environment_id: id_column(row, "artifacts", "environment_id")?,
+        path: row.try_get("path")?,
+        digest: id_column(row, "artifacts", "digest")?,
+        size_bytes: count_column(row, "artifacts", "size")?,
+        created_at: Timestamp::from_millis(row.try_get("created_at")?),
+        deleted_at: row.try_get::<Option<i64>, _>("deleted_at")?.map(Timestamp::from_millis),
+    })
 }

@@ -2,7 +2,7 @@
 
 use domain::{
     OwnerId, Timestamp,
-    lease::{Epoch, Lease},
+    lease::{self, Authority, Epoch, Lease},
     time::LEASE_TTL,
 };
 use sqlx::{AnyConnection, Row, any::AnyRow};
@@ -59,24 +59,14 @@ impl Unit for AcquireLease {
         tx.forget_clock();
         let now = tx.now().await?;
         let held = decode(&row)?;
-        if let Some(expires_at) = held.expires_at
-            && held.owner.is_some_and(|owner| owner != self.owner)
-            && expires_at > now
-            && !self.predecessor_is_dead
-        {
-            return Ok(Acquired::Other { expires_at });
+        let authority = if self.predecessor_is_dead { Authority::Folder } else { Authority::Expiry };
+        match lease::acquire(&held, self.owner, authority, now) {
+            Some(taken) => {
+                put(tx.conn, &taken).await?;
+                Ok(Acquired::Held(LeaseToken { epoch: taken.epoch, owner: self.owner }))
+            }
+            None => Ok(Acquired::Other { expires_at: held.expires_at.unwrap_or(now) }),
         }
-        let token = LeaseToken {
-            epoch: Epoch(held.epoch.0 + 1),
-            owner: self.owner,
-        };
-        let lease = Lease {
-            epoch: token.epoch,
-            owner: Some(token.owner),
-            expires_at: Some(now + LEASE_TTL),
-        };
-        put(tx.conn, &lease).await?;
-        Ok(Acquired::Held(token))
     }
 }
 

@@ -10,10 +10,12 @@
 
 #![forbid(unsafe_code)]
 
+pub mod agents;
 mod allocations;
 mod apply;
 mod artifacts;
 mod calls;
+pub mod configurations;
 mod convert;
 pub mod crash;
 mod devices;
@@ -26,15 +28,23 @@ pub mod lease;
 mod load;
 pub mod metrics;
 mod migrate;
+pub mod model_defaults;
 pub mod notify;
+pub mod projects;
+pub mod provenance;
+pub mod provider_state;
+pub mod read;
 mod receipts;
 mod reservations;
 mod sessions;
 pub mod settings;
 mod store;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod turns;
 pub mod tx;
 pub mod unit;
+pub mod units;
 mod writer;
 
 pub use dialect::Dialect;
@@ -45,4 +55,5 @@ pub use load::Parts;
 pub use notify::Committed;
 pub use settings::{Location, StoreSettings};
 pub use store::Store;
+pub(crate) use store::expect_no_refusal;
 pub use unit::{Durability, Unit};

@@ -4,3 +4,6 @@
 pub(crate) mod group;
 pub(crate) mod job;
 pub(crate) mod pooled;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! Who wrote what: one record per successful public write (OPS-060 to OPS-063), one per administrator write (OPS-067).
+
+use domain::{KeyId, ProjectId};
+use uuid::Uuid;
+
+use crate::{error::StoreError, tx::Tx};
+
+/// The caller of a public write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Provenance {
+    /// The Project API key.
+    pub key: KeyId,
+    /// The request.
+    pub request_id: Option<String>,
+    /// Its trace.
+    pub trace_id: Option<String>,
+}
+
+/// What was done, to which resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Operation {
+    /// Verb of OPS-063.
+    pub action: &'static str,
+    /// Resource type of OPS-063.
+    pub resource_type: &'static str,
+    /// Its id.
+    pub resource_id: String,
+    /// The resource that it belongs to.
+    pub parent_id: Option<String>,
+}
+
+impl Operation {
+    /// An operation on a resource without a parent.
+    pub fn new(action: &'static str, resource_type: &'static str, resource_id: impl ToString) -> Self {
+        Self { action, resource_type, resource_id: resource_id.to_string(), parent_id: None }
+    }
+}
+
+/// Records a public write in its own transaction; if the record fails, the write fails.
+pub(crate) async fn record(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    by: &Provenance,
+    operation: Operation,
+) -> Result<(), StoreError> {
+    let now = tx.now().await?;
+    sqlx::query(
+        "INSERT INTO write_operations (id, project_id, key_id, action, resource_type, resource_id, parent_id, \
+         request_id, trace_id, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+    )
+    .bind(Uuid::new_v4().to_string())
+    .bind(project.to_string())
+    .bind(by.key.to_string())
+    .bind(operation.action)
+    .bind(operation.resource_type)
+    .bind(operation.resource_id)
+    .bind(operation.parent_id)
+    .bind(by.request_id.clone())
+    .bind(by.trace_id.clone())
+    .bind(now.millis())
+    .execute(&mut *tx.conn)
+    .await?;
+    Ok(())
+}
+
+/// The administrator of a `/core/v1` write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Administrator {
+    /// First eight hex digits of the Core key's digest.
+    pub credential_id: String,
+    /// Unverified label of the console.
+    pub actor_label: Option<String>,
+    /// The request.
+    pub request_id: Option<String>,
+    /// Its trace.
+    pub trace_id: Option<String>,
+}
+
+/// Records an administrator write in its own transaction.
+pub(crate) async fn audit(
+    tx: &mut Tx<'_>,
+    project: Option<ProjectId>,
+    by: &Administrator,
+    operation: Operation,
+) -> Result<(), StoreError> {
+    let now = tx.now().await?;
+    sqlx::query(
+        "INSERT INTO audit_log (id, project_id, admin_credential_id, actor_label, action, resource_type, resource_id, \
+         request_id, trace_id, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+    )
+    .bind(Uuid::new_v4().to_string())
+    .bind(project.map(|id| id.to_string()))
+    .bind(by.credential_id.clone())
+    .bind(by.actor_label.clone())
+    .bind(operation.action)
+    .bind(operation.resource_type)
+    .bind(operation.resource_id)
+    .bind(by.request_id.clone())
+    .bind(by.trace_id.clone())
+    .bind(now.millis())
+    .execute(&mut *tx.conn)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,269 @@
+//! Turns, Items, events, Environments and Artifacts of a Session.
+
+use domain::{
+    EnvironmentId, ProjectId, ReservationId, SessionId, TurnId,
+    artifact::Artifact,
+    configuration::SessionConfiguration,
+    environment::Environment,
+    item::Item,
+    reservation::Reservation,
+    session::Session,
+    turn::{NativeSession, Turn},
+};
+use sqlx::Row;
+
+use super::{
+    Reader, end,
+    list::{List, ListError, Page, list_sql, page},
+    on,
+};
+use crate::{
+    artifacts,
+    convert::{count_column, int, json_column},
+    error::StoreError,
+    events::{self, StoredEvent},
+    items, reservations,
+};
+
+/// An Environment with its Session (ENV-039).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EnvironmentRecord {
+    /// The Environment.
+    pub environment: Environment,
+    /// Its Session.
+    pub session: Session,
+    /// What the Session froze.
+    pub configuration: SessionConfiguration,
+}
+
+/// A Turn with its first Items, for diagnostics (S-DIA-3).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnRecord {
+    /// The Turn.
+    pub turn: Turn,
+    /// Its Items by position, at most as many as asked for.
+    pub items: Vec<Item>,
+    /// There are more.
+    pub truncated: bool,
+}
+
+impl Reader<'_> {
+    /// A root Turn of a live Session of a Project.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn turn(&self, project: ProjectId, session: SessionId, id: TurnId) -> Result<Option<Turn>, StoreError> {
+        let mut conn = self.connection().await?;
+        let row = sqlx::query(
+            "SELECT t.body FROM turns t JOIN sessions s ON s.id = t.session_id \
+             WHERE t.id = $1 AND s.id = $2 AND s.project_id = $3 AND s.deleted_at IS NULL",
+        )
+        .bind(id.to_string())
+        .bind(session.to_string())
+        .bind(project.to_string())
+        .fetch_optional(&mut *conn)
+        .await?;
+        row.map(|row| json_column(&row, "turns", "body")).transpose()
+    }
+
+    /// Whether a live Session of a Project exists: before its lists are read.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn session_exists(&self, project: ProjectId, session: SessionId) -> Result<bool, StoreError> {
+        let mut conn = self.connection().await?;
+        let row = sqlx::query("SELECT id FROM sessions WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL")
+            .bind(session.to_string())
+            .bind(project.to_string())
+            .fetch_optional(&mut *conn)
+            .await?;
+        Ok(row.is_some())
+    }
+
+    /// The root Turns of a Session by creation (S-TURN-5).
+    ///
+    /// # Errors
+    /// [`ListError::UnknownCursor`], or what the database says.
+    pub async fn turns(&self, session: SessionId, list: &List) -> Result<Page<Turn>, ListError> {
+        let sql = list_sql!("body", "turns WHERE session_id = $1", "created_at", "id");
+        let mut conn = self.connection().await.map_err(ListError::Store)?;
+        page(&mut conn, &sql, &session.to_string(), None, list, |row| json_column(row, "turns", "body")).await
+    }
+
+    /// The Items of a Session by position (S-ITEM-1), of one Turn if named.
+    ///
+    /// # Errors
+    /// [`ListError::UnknownCursor`], or what the database says.
+    pub async fn items(
+        &self,
+        session: SessionId,
+        turn: Option<TurnId>,
+        list: &List,
+    ) -> Result<Page<Item>, ListError> {
+        let mut conn = self.connection().await.map_err(ListError::Store)?;
+        let (session, turn) = (session.to_string(), turn.map(|turn| turn.to_string()));
+        let sql = match turn {
+            None => list_sql!("body", "items WHERE session_id = $1", "position", "id"),
+            Some(_) => list_sql!(
+                "body",
+                "items WHERE session_id = $1 AND turn_id = $5",
+                "items WHERE session_id = $1",
+                "position",
+                "id"
+            ),
+        };
+        page(&mut conn, &sql, &session, turn.as_deref(), list, |row| json_column(row, "items", "body")).await
+    }
+
+    /// A Turn with its first Items, in one snapshot.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn turn_record(
+        &self,
+        project: ProjectId,
+        session: SessionId,
+        id: TurnId,
+        limit: u32,
+    ) -> Result<Option<TurnRecord>, StoreError> {
+        let mut snapshot = self.snapshot().await?;
+        let row = sqlx::query(
+            "SELECT t.body FROM turns t JOIN sessions s ON s.id = t.session_id \
+             WHERE t.id = $1 AND s.id = $2 AND s.project_id = $3 AND s.deleted_at IS NULL",
+        )
+        .bind(id.to_string())
+        .bind(session.to_string())
+        .bind(project.to_string())
+        .fetch_optional(on(&mut snapshot))
+        .await?;
+        let Some(row) = row else {
+            end(snapshot).await?;
+            return Ok(None);
+        };
+        let turn = json_column(&row, "turns", "body")?;
+        let mut items = items::of_turn(on(&mut snapshot), id, limit.saturating_add(1)).await?;
+        end(snapshot).await?;
+        let truncated = items.len() > usize::try_from(limit).unwrap_or(usize::MAX);
+        items.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        Ok(Some(TurnRecord { turn, items, truncated }))
+    }
+
+    /// Events after a number: at most 32 or about 1 MiB at a time (SC-11.6).
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn events_after(&self, session: SessionId, number: u64) -> Result<Vec<StoredEvent>, StoreError> {
+        let mut conn = self.connection().await?;
+        events::after(&mut conn, session, number, 32, 1 << 20).await
+    }
+
+    /// Number of the newest event of a live Session; none for a deleted or missing one.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn last_event(&self, session: SessionId) -> Result<Option<u64>, StoreError> {
+        let mut conn = self.connection().await?;
+        let row = sqlx::query("SELECT last_event FROM sessions WHERE id = $1 AND deleted_at IS NULL")
+            .bind(session.to_string())
+            .fetch_optional(&mut *conn)
+            .await?;
+        row.map(|row| count_column(&row, "sessions", "last_event")).transpose()
+    }
+
+    /// An Environment of a live Session of a Project.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn environment(
+        &self,
+        project: ProjectId,
+        id: EnvironmentId,
+    ) -> Result<Option<EnvironmentRecord>, StoreError> {
+        let mut conn = self.connection().await?;
+        let row = sqlx::query(
+            "SELECT e.body AS environment, s.body AS session, c.body AS configuration FROM environments e \
+             JOIN sessions s ON s.id = e.session_id JOIN configurations c ON c.id = s.configuration_id \
+             WHERE e.id = $1 AND s.project_id = $2 AND s.deleted_at IS NULL",
+        )
+        .bind(id.to_string())
+        .bind(project.to_string())
+        .fetch_optional(&mut *conn)
+        .await?;
+        row.map(|row| {
+            Ok(EnvironmentRecord {
+                environment: json_column(&row, "environments", "environment")?,
+                session: json_column(&row, "sessions", "session")?,
+                configuration: json_column(&row, "configurations", "configuration")?,
+            })
+        })
+        .transpose()
+    }
+
+    /// A reservation as it stands: what a waiting request polls (S-RES-3).
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn reservation(&self, id: ReservationId) -> Result<Option<Reservation>, StoreError> {
+        let mut conn = self.connection().await?;
+        reservations::get(&mut conn, id).await
+    }
+
+    /// The remaining Artifacts of a Session by publication.
+    ///
+    /// # Errors
+    /// [`ListError::UnknownCursor`], or what the database says.
+    pub async fn artifacts(&self, session: SessionId, list: &List) -> Result<Page<Artifact>, ListError> {
+        let sql = list_sql!(
+            "id, session_id, turn_id, environment_id, path, digest, size, created_at, deleted_at",
+            "artifacts WHERE session_id = $1 AND deleted_at IS NULL",
+            "created_at",
+            "id"
+        );
+        let mut conn = self.connection().await.map_err(ListError::Store)?;
+        page(&mut conn, &sql, &session.to_string(), None, list, artifacts::read).await
+    }
+
+    /// Whether any remaining Artifact has these bytes: before a blob is swept.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn blob_is_referenced(&self, digest: &str) -> Result<bool, StoreError> {
+        let mut conn = self.connection().await?;
+        let row = sqlx::query("SELECT id FROM artifacts WHERE digest = $1 AND deleted_at IS NULL LIMIT 1")
+            .bind(digest.to_owned())
+            .fetch_optional(&mut *conn)
+            .await?;
+        Ok(row.is_some())
+    }
+
+    /// The native session to continue with, and whether any Turn of the Session ever started (S-TURN-8).
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn native_session(&self, session: SessionId) -> Result<(Option<NativeSession>, bool), StoreError> {
+        const PAGE: usize = 16;
+        let mut conn = self.connection().await?;
+        let (mut before, mut started) = (i64::MAX, false);
+        loop {
+            let rows = sqlx::query(
+                "SELECT work_seq, body FROM turns WHERE session_id = $1 AND work_seq < $2 ORDER BY work_seq DESC LIMIT $3",
+            )
+            .bind(session.to_string())
+            .bind(before)
+            .bind(int(PAGE as u64)?)
+            .fetch_all(&mut *conn)
+            .await?;
+            for row in &rows {
+                let turn: Turn = json_column(row, "turns", "body")?;
+                started |= turn.started_at.is_some();
+                if turn.native_session.is_some() {
+                    return Ok((turn.native_session, started));
+                }
+                before = row.try_get("work_seq")?;
+            }
+            if rows.len() < PAGE {
+                return Ok((None, started));
+            }
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Sessions as the API shows them: facts for the projection, configuration, newest event.
+
+use domain::{
+    ProjectId, SessionId, SessionState,
+    configuration::SessionConfiguration,
+    environment::Environment,
+    reservation::Reservation,
+    session::Session,
+    turn::{Turn, TurnStatus},
+};
+use sqlx::{AnyConnection, any::AnyRow};
+
+use super::{
+    Reader, end,
+    list::{List, ListError, Page, page},
+    on,
+};
+use crate::{
+    calls,
+    configurations::{self, ConfigurationSecrets},
+    convert::{count_column, json_column, optional_json_column, parse_id},
+    error::StoreError,
+    load::{Parts, load},
+    sessions,
+};
+
+/// A Session with what its projection depends on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionRecord {
+    /// Session, Environment, newest reservation (without its messages), newest root Turn, open calls.
+    pub state: SessionState,
+    /// The frozen configuration.
+    pub configuration: SessionConfiguration,
+    /// Number of the newest event of the same snapshot.
+    pub last_event: u64,
+}
+
+/// Who made a Session under a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreationRecord {
+    /// Digest of the request.
+    pub digest: String,
+    /// The Session.
+    pub session: SessionId,
+}
+
+/// Everything that a record needs, in one statement; `s` is the Session.
+macro_rules! record_columns {
+    () => {
+        "s.body AS session, s.last_event AS last_event, c.body AS configuration, \
+         (SELECT e.body FROM environments e WHERE e.session_id = s.id) AS environment, \
+         (SELECT r.body FROM reservations r WHERE r.session_id = s.id ORDER BY r.work_seq DESC LIMIT 1) AS reservation, \
+         (SELECT t.body FROM turns t WHERE t.session_id = s.id ORDER BY t.work_seq DESC LIMIT 1) AS turn"
+    };
+}
+
+const RECORD: &str = concat!(
+    "SELECT ",
+    record_columns!(),
+    " FROM sessions s JOIN configurations c ON c.id = s.configuration_id \
+     WHERE s.id = $1 AND s.project_id = $2 AND s.deleted_at IS NULL"
+);
+
+macro_rules! session_list {
+    ($filter:literal) => {
+        super::list::ListSql {
+            // A cursor is of the list of the Project, whatever the filter.
+            cursor: "SELECT s.created_at AS number, s.id AS id FROM sessions s \
+                     WHERE s.project_id = $1 AND s.deleted_at IS NULL AND s.id = $2",
+            ascending: concat!(
+                "SELECT ", record_columns!(), " FROM sessions s JOIN configurations c ON c.id = s.configuration_id \
+                 WHERE s.project_id = $1 AND s.deleted_at IS NULL", $filter,
+                " AND (s.created_at, s.id) > ($2, $3) ORDER BY s.created_at, s.id LIMIT $4"
+            ),
+            descending: concat!(
+                "SELECT ", record_columns!(), " FROM sessions s JOIN configurations c ON c.id = s.configuration_id \
+                 WHERE s.project_id = $1 AND s.deleted_at IS NULL", $filter,
+                " AND (s.created_at, s.id) < ($2, $3) ORDER BY s.created_at DESC, s.id DESC LIMIT $4"
+            ),
+        }
+    };
+}
+
+impl Reader<'_> {
+    /// A live Session of a Project.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn session(&self, project: ProjectId, id: SessionId) -> Result<Option<SessionRecord>, StoreError> {
+        let mut conn = self.connection().await?;
+        let found = record(&mut conn, project, id).await?;
+        match found {
+            // Its calls are rows of their own: read both in one snapshot.
+            Some(record) if waits(&record) => {}
+            other => return Ok(other),
+        }
+        drop(conn);
+        let mut snapshot = self.snapshot().await?;
+        let mut found = record(on(&mut snapshot), project, id).await?;
+        if let Some(record) = &mut found {
+            add_calls(on(&mut snapshot), record).await?;
+        }
+        end(snapshot).await?;
+        Ok(found)
+    }
+
+    /// The live Sessions of a Project by creation, of one Agent if named (W-LIST-8).
+    ///
+    /// # Errors
+    /// [`ListError::UnknownCursor`], or what the database says.
+    pub async fn sessions(
+        &self,
+        project: ProjectId,
+        agent: Option<&str>,
+        list: &List,
+    ) -> Result<Page<SessionRecord>, ListError> {
+        let sql = match agent {
+            None => session_list!(""),
+            Some(_) => session_list!(" AND s.agent_id = $5"),
+        };
+        let mut snapshot = self.snapshot().await?;
+        let mut found = page(on(&mut snapshot), &sql, &project.to_string(), agent, list, read_record).await?;
+        for record in &mut found.items {
+            if waits(record) {
+                add_calls(on(&mut snapshot), record).await?;
+            }
+        }
+        end(snapshot).await?;
+        Ok(found)
+    }
+
+    /// One Session's aggregate in one snapshot, deleted ones included: what an actor re-reads.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn state(&self, id: SessionId, parts: &Parts) -> Result<Option<SessionState>, StoreError> {
+        let mut snapshot = self.snapshot().await?;
+        let found = load(on(&mut snapshot), id, parts).await?;
+        end(snapshot).await?;
+        Ok(found.map(|(state, _)| state))
+    }
+
+    /// Whose Session it is, and whether it lives.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn session_row(&self, id: SessionId) -> Result<Option<Session>, StoreError> {
+        let mut conn = self.connection().await?;
+        Ok(sessions::get(&mut conn, id).await?.map(|(session, _)| session))
+    }
+
+    /// Who made a Session under this key (W-IDEM-8).
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn creation(&self, project: ProjectId, key: &str) -> Result<Option<CreationRecord>, StoreError> {
+        let mut conn = self.connection().await?;
+        let found = sessions::find_creation(&mut conn, &project.to_string(), key).await?;
+        found
+            .map(|row| {
+                let session = parse_id(&row.session_id, "creations", "session_id")?;
+                Ok(CreationRecord { digest: row.digest, session })
+            })
+            .transpose()
+    }
+
+    /// The frozen configuration of a Session, deleted ones not yet purged included.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn configuration(&self, id: SessionId) -> Result<Option<SessionConfiguration>, StoreError> {
+        let mut conn = self.connection().await?;
+        let row = sqlx::query(
+            "SELECT c.body FROM sessions s JOIN configurations c ON c.id = s.configuration_id \
+             WHERE s.id = $1 AND s.purged_at IS NULL",
+        )
+        .bind(id.to_string())
+        .fetch_optional(&mut *conn)
+        .await?;
+        row.map(|row| json_column(&row, "configurations", "body")).transpose()
+    }
+
+    /// The opened secrets of a Session's configuration, at the point of use.
+    ///
+    /// # Errors
+    /// What the database says, or that a snapshot does not open (MDL-031).
+    pub async fn configuration_secrets(
+        &self,
+        project: ProjectId,
+        id: SessionId,
+    ) -> Result<Option<ConfigurationSecrets>, StoreError> {
+        let mut conn = self.connection().await?;
+        configurations::secrets(&mut conn, &self.store.inner.settings.keys, project, id).await
+    }
+}
+
+async fn record(
+    conn: &mut AnyConnection,
+    project: ProjectId,
+    id: SessionId,
+) -> Result<Option<SessionRecord>, StoreError> {
+    let row = sqlx::query(RECORD).bind(id.to_string()).bind(project.to_string()).fetch_optional(conn).await?;
+    row.map(|row| read_record(&row)).transpose()
+}
+
+fn read_record(row: &AnyRow) -> Result<SessionRecord, StoreError> {
+    let session: Session = json_column(row, "sessions", "session")?;
+    let environment: Option<Environment> = optional_json_column(row, "environments", "environment")?;
+    let reservation: Option<Reservation> = optional_json_column(row, "reservations", "reservation")?;
+    let turn: Option<Turn> = optional_json_column(row, "turns", "turn")?;
+    Ok(SessionRecord {
+        state: SessionState { environment, reservation, turn, ..SessionState::of(session) },
+        configuration: json_column(row, "configurations", "configuration")?,
+        last_event: count_column(row, "sessions", "last_event")?,
+    })
+}
+
+fn waits(record: &SessionRecord) -> bool {
+    record.state.turn.as_ref().is_some_and(|turn| turn.status() == TurnStatus::Waiting)
+}
+
+async fn add_calls(conn: &mut AnyConnection, record: &mut SessionRecord) -> Result<(), StoreError> {
+    if let Some(turn) = &record.state.turn {
+        record.state.calls = calls::open(conn, turn.id).await?;
+    }
+    Ok(())
+}

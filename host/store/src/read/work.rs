@@ -1,0 +1,278 @@
+//! What there is to do: the scans of the scheduler (scheduler.md 3). A scan gives no right; each unit checks again.
+
+use domain::{
+    DeviceId, EnvironmentId, ReservationId, SessionId, Timestamp, TurnId, allocation::Allocation, binding::Binding,
+};
+use sqlx::Row;
+
+use super::Reader;
+use crate::{
+    allocations,
+    convert::{id_column, json_column},
+    error::StoreError,
+    tx::read_clock,
+};
+
+/// A reservation past its deadline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DueReservation {
+    /// Its Session.
+    pub session: SessionId,
+    /// The reservation.
+    pub reservation: ReservationId,
+}
+
+/// A Session with pending input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PendingInput {
+    /// The Session; also the cursor.
+    pub session: SessionId,
+    /// The reservation.
+    pub reservation: ReservationId,
+    /// Its deadline.
+    pub deadline: Timestamp,
+}
+
+/// A Turn that waits for a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueuedTurn {
+    /// Its Session.
+    pub session: SessionId,
+    /// The Turn.
+    pub turn: TurnId,
+    /// Admission; with the id the cursor.
+    pub created_at: Timestamp,
+}
+
+/// An Environment with something to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EnvironmentWork {
+    /// Its Session.
+    pub session: SessionId,
+    /// The Environment; also the cursor.
+    pub environment: EnvironmentId,
+}
+
+impl Reader<'_> {
+    /// Reservations past their deadline at statement time, at most `limit` (SC-3.1).
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn due_reservations(&self, limit: u32) -> Result<Vec<DueReservation>, StoreError> {
+        let mut conn = self.connection().await?;
+        let now = read_clock(&mut conn, self.store.inner.dialect).await?;
+        let rows = sqlx::query(
+            "SELECT session_id, id FROM reservations WHERE state = 'pending' AND deadline <= $1 \
+             ORDER BY deadline, id LIMIT $2",
+        )
+        .bind(now.millis())
+        .bind(i64::from(limit))
+        .fetch_all(&mut *conn)
+        .await?;
+        rows.iter()
+            .map(|row| {
+                Ok(DueReservation {
+                    session: id_column(row, "reservations", "session_id")?,
+                    reservation: id_column(row, "reservations", "id")?,
+                })
+            })
+            .collect()
+    }
+
+    /// Sessions with pending input behind a cursor, at most `limit`.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn pending_inputs(&self, after: Option<SessionId>, limit: u32) -> Result<Vec<PendingInput>, StoreError> {
+        let mut conn = self.connection().await?;
+        let rows = sqlx::query(
+            "SELECT session_id, id, deadline FROM reservations WHERE state = 'pending' AND session_id > $1 \
+             ORDER BY session_id LIMIT $2",
+        )
+        .bind(after.map(|id| id.to_string()).unwrap_or_default())
+        .bind(i64::from(limit))
+        .fetch_all(&mut *conn)
+        .await?;
+        rows.iter()
+            .map(|row| {
+                Ok(PendingInput {
+                    session: id_column(row, "reservations", "session_id")?,
+                    reservation: id_column(row, "reservations", "id")?,
+                    deadline: Timestamp::from_millis(row.try_get("deadline")?),
+                })
+            })
+            .collect()
+    }
+
+    /// Queued Turns of live Sessions behind a cursor, oldest first, at most `limit`.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn queued_turns(&self, after: Option<QueuedTurn>, limit: u32) -> Result<Vec<QueuedTurn>, StoreError> {
+        let mut conn = self.connection().await?;
+        let (at, id) = after.map_or((i64::MIN, String::new()), |turn| (turn.created_at.millis(), turn.turn.to_string()));
+        let rows = sqlx::query(
+            "SELECT t.session_id, t.id, t.created_at FROM turns t JOIN sessions s ON s.id = t.session_id \
+             WHERE t.status = 'queued' AND s.deleted_at IS NULL AND (t.created_at, t.id) > ($1, $2) \
+             ORDER BY t.created_at, t.id LIMIT $3",
+        )
+        .bind(at)
+        .bind(id)
+        .bind(i64::from(limit))
+        .fetch_all(&mut *conn)
+        .await?;
+        rows.iter()
+            .map(|row| {
+                Ok(QueuedTurn {
+                    session: id_column(row, "turns", "session_id")?,
+                    turn: id_column(row, "turns", "id")?,
+                    created_at: Timestamp::from_millis(row.try_get("created_at")?),
+                })
+            })
+            .collect()
+    }
+
+    /// Environments whose initialization is pending, behind a cursor, at most `limit` (SC-8.1).
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn environments_to_initialize(
+        &self,
+        after: Option<EnvironmentId>,
+        limit: u32,
+    ) -> Result<Vec<EnvironmentWork>, StoreError> {
+        self.environments(
+            "SELECT e.session_id, e.id FROM environments e JOIN sessions s ON s.id = e.session_id \
+             WHERE e.initialization = 'pending' AND e.status NOT IN ('failed', 'expired') AND s.deleted_at IS NULL \
+             AND e.id > $1 ORDER BY e.id LIMIT $2",
+            after,
+            limit,
+        )
+        .await
+    }
+
+    /// Live hosted Environments without an allocation, behind a cursor, at most `limit` (A1).
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn environments_to_allocate(
+        &self,
+        after: Option<EnvironmentId>,
+        limit: u32,
+    ) -> Result<Vec<EnvironmentWork>, StoreError> {
+        self.environments(
+            "SELECT e.session_id, e.id FROM environments e JOIN sessions s ON s.id = e.session_id \
+             WHERE e.kind = 'openai_hosted' AND e.status = 'pending' AND s.deleted_at IS NULL \
+             AND NOT EXISTS (SELECT 1 FROM allocations a WHERE a.environment_id = e.id) \
+             AND e.id > $1 ORDER BY e.id LIMIT $2",
+            after,
+            limit,
+        )
+        .await
+    }
+
+    async fn environments(
+        &self,
+        sql: &'static str,
+        after: Option<EnvironmentId>,
+        limit: u32,
+    ) -> Result<Vec<EnvironmentWork>, StoreError> {
+        let mut conn = self.connection().await?;
+        let rows = sqlx::query(sql)
+            .bind(after.map(|id| id.to_string()).unwrap_or_default())
+            .bind(i64::from(limit))
+            .fetch_all(&mut *conn)
+            .await?;
+        rows.iter()
+            .map(|row| {
+                Ok(EnvironmentWork {
+                    session: id_column(row, "environments", "session_id")?,
+                    environment: id_column(row, "environments", "id")?,
+                })
+            })
+            .collect()
+    }
+
+    /// Allocations of a provider that are not released, behind a cursor, at most `limit`.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn allocations(
+        &self,
+        provider: &str,
+        after: Option<&Allocation>,
+        limit: u32,
+    ) -> Result<Vec<Allocation>, StoreError> {
+        let mut conn = self.connection().await?;
+        let rows = sqlx::query(
+            "SELECT body FROM allocations WHERE provider = $1 AND phase <> 'released' AND id > $2 ORDER BY id LIMIT $3",
+        )
+        .bind(provider.to_owned())
+        .bind(after.map(|allocation| allocation.id.to_string()).unwrap_or_default())
+        .bind(i64::from(limit))
+        .fetch_all(&mut *conn)
+        .await?;
+        rows.iter().map(|row| json_column(row, "allocations", "body")).collect()
+    }
+
+    /// The allocation of a Session.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn allocation(&self, session: SessionId) -> Result<Option<Allocation>, StoreError> {
+        let mut conn = self.connection().await?;
+        allocations::of_session(&mut conn, session).await
+    }
+
+    /// Bindings whose release a device has not acknowledged: sent again at each connect (RP-8.4).
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn releases(&self, device: DeviceId) -> Result<Vec<Binding>, StoreError> {
+        let mut conn = self.connection().await?;
+        let rows = sqlx::query("SELECT body FROM bindings WHERE device_id = $1 AND release_owed = 1 ORDER BY id")
+            .bind(device.to_string())
+            .fetch_all(&mut *conn)
+            .await?;
+        rows.iter().map(|row| json_column(row, "bindings", "body")).collect()
+    }
+
+    /// Bindings of a device that are not released: what its daemon may serve.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn bindings(&self, device: DeviceId) -> Result<Vec<Binding>, StoreError> {
+        let mut conn = self.connection().await?;
+        let rows = sqlx::query("SELECT body FROM bindings WHERE device_id = $1 ORDER BY id")
+            .bind(device.to_string())
+            .fetch_all(&mut *conn)
+            .await?;
+        let bindings: Vec<Binding> =
+            rows.iter().map(|row| json_column(row, "bindings", "body")).collect::<Result<_, _>>()?;
+        Ok(bindings.into_iter().filter(|binding| binding.release.is_none()).collect())
+    }
+
+    /// Sessions that a new owner must settle, behind a cursor, at most `limit`: claimed Turns, running initializations,
+    /// open observations (units.md 3); deleted ones included.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn sessions_to_recover(
+        &self,
+        after: Option<SessionId>,
+        limit: u32,
+    ) -> Result<Vec<SessionId>, StoreError> {
+        let mut conn = self.connection().await?;
+        let rows = sqlx::query(
+            "SELECT session_id FROM turns WHERE live = 1 AND status <> 'queued' AND session_id > $1 \
+             UNION SELECT session_id FROM environments WHERE session_id > $1 \
+             AND (initialization = 'running' OR connection IN ('registered', 'connected')) \
+             ORDER BY session_id LIMIT $2",
+        )
+        .bind(after.map(|id| id.to_string()).unwrap_or_default())
+        .bind(i64::from(limit))
+        .fetch_all(&mut *conn)
+        .await?;
+        rows.iter().map(|row| id_column(row, "turns", "session_id")).collect()
+    }
+}

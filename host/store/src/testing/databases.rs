@@ -1,0 +1,157 @@
+//! A fresh database for one test.
+
+use std::{sync::Arc, time::Duration};
+
+use sqlx::{AnyConnection, AssertSqlSafe, Connection};
+
+use super::postgres;
+use crate::{Location, Store, StoreError, StoreSettings, UnitError, expect_no_refusal, tx::Tx, unit::Unit};
+
+/// One database that goes away with this value (SQLite) or with its server (PostgreSQL).
+pub struct TestDatabase {
+    location: Location,
+    _folder: Option<tempfile::TempDir>,
+}
+
+impl TestDatabase {
+    /// A SQLite file in a temporary folder.
+    ///
+    /// # Panics
+    /// If the folder cannot be made.
+    #[allow(clippy::expect_used)]
+    pub fn sqlite() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        // The name proves that a path is no URL.
+        let path = folder.path().join("a b?c#d%20.db");
+        Self { location: Location::File(path), _folder: Some(folder) }
+    }
+
+    /// A new database on the server that `BERTH_TEST_POSTGRES_URL` names (a superuser without a password), or on a
+    /// private server of this process.
+    ///
+    /// # Panics
+    /// If there is no PostgreSQL on this machine: a suite for two databases must not pass on one.
+    #[allow(clippy::expect_used)]
+    pub async fn postgres() -> Self {
+        let server = postgres::url();
+        let name = format!("berth_{}", uuid::Uuid::new_v4().simple());
+        sqlx::any::install_default_drivers();
+        let mut admin = AnyConnection::connect(&server).await.expect("the test server answers");
+        sqlx::query(AssertSqlSafe(format!("CREATE DATABASE {name} TEMPLATE template0")))
+            .execute(&mut admin)
+            .await
+            .expect("a test database");
+        admin.close().await.expect("a clean end");
+        let mut url = url::Url::parse(&server).expect("a URL");
+        url.set_path(&name);
+        Self { location: Location::Server { url: url.into(), password: None }, _folder: None }
+    }
+
+    /// Where it is.
+    pub fn location(&self) -> Location {
+        self.location.clone()
+    }
+
+    /// Settings with a fixed service key.
+    ///
+    /// # Panics
+    /// Never: the key has the right length.
+    #[allow(clippy::expect_used)]
+    pub fn settings(&self) -> StoreSettings {
+        let key = seal::ServiceKey::from_bytes(&[7; 32]).expect("32 bytes");
+        let mut settings = StoreSettings::new(self.location(), Arc::new(seal::KeyRing::new(key)));
+        settings.readers = 2;
+        settings.public_writers = 8;
+        settings
+    }
+
+    /// Opens it.
+    ///
+    /// # Panics
+    /// If it cannot be opened.
+    #[allow(clippy::expect_used)]
+    pub async fn open(&self) -> Store {
+        Store::open(self.settings()).await.expect("the store opens")
+    }
+
+    /// Every row of every table as text, for comparing before and after (I33). The clock, the lease's expiry and the
+    /// migration records are left out.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn dump(&self) -> Result<String, StoreError> {
+        use sqlx::ConnectOptions;
+        let settings = self.settings();
+        let mut conn = settings.connect_options()?.connect().await?;
+        let dump = super::databases::dump(&mut conn).await;
+        conn.close().await?;
+        dump
+    }
+}
+
+/// Tables whose rows are part of the state.
+const TABLES: &[(&str, &str)] = &[
+    ("lease", "cast(epoch AS TEXT) || coalesce(owner, '')"),
+    ("projects", "id || name || coalesce(cast(archived_at AS TEXT), '')"),
+    ("api_keys", "id || coalesce(cast(revoked_at AS TEXT), '')"),
+    ("agents", "id || body || coalesce(cast(deleted_at AS TEXT), '')"),
+    ("model_defaults", "harness || body"),
+    ("write_operations", "id || action"),
+    ("audit_log", "id || action"),
+    ("creations", "key || digest || session_id"),
+    ("configurations", "id || body"),
+    ("sessions", "id || cast(last_event AS TEXT) || coalesce(cast(deleted_at AS TEXT), '') || body"),
+    ("environments", "id || status || initialization || connection || body"),
+    ("reservations", "id || state || body || messages"),
+    ("turns", "id || status || body"),
+    ("inputs", "id || body"),
+    ("items", "id || body"),
+    ("calls", "turn_id || call_id || body"),
+    ("receipts", "id || body"),
+    ("devices", "id || body"),
+    ("bindings", "id || body"),
+    ("allocations", "id || body"),
+    ("artifacts", "id || path || digest || coalesce(cast(deleted_at AS TEXT), '')"),
+    ("provider_state", "provider || scope || key"),
+    ("events", "session_id || cast(number AS TEXT) || id || body"),
+];
+
+async fn dump(conn: &mut AnyConnection) -> Result<String, StoreError> {
+    use sqlx::Row;
+    let mut out = String::new();
+    for (table, text) in TABLES {
+        let rows = sqlx::query(AssertSqlSafe(format!("SELECT {text} AS line FROM {table} ORDER BY 1")))
+            .fetch_all(&mut *conn)
+            .await?;
+        for row in rows {
+            out.push_str(table);
+            out.push(' ');
+            out.push_str(&row.try_get::<String, _>("line")?);
+            out.push('\n');
+        }
+    }
+    Ok(out)
+}
+
+/// Moves the database clock of this store by so much more.
+///
+/// # Errors
+/// What the database says.
+pub async fn move_clock(store: &Store, by: Duration) -> Result<(), StoreError> {
+    struct MoveClock(i64);
+    impl Unit for MoveClock {
+        const NAME: &'static str = "MoveClock";
+        const LEASED: bool = false;
+        type Answer = ();
+        type Refusal = std::convert::Infallible;
+
+        async fn run(&self, tx: &mut Tx<'_>) -> Result<(), UnitError<Self::Refusal>> {
+            sqlx::query("UPDATE clock SET offset_ms = offset_ms + $1 WHERE id = 1")
+                .bind(self.0)
+                .execute(&mut *tx.conn)
+                .await?;
+            Ok(())
+        }
+    }
+    expect_no_refusal(store.write(MoveClock(i64::try_from(by.as_millis()).unwrap_or(i64::MAX))).await)
+}

@@ -1,0 +1,84 @@
+//! `CreateSession`: the retry identity decides first; only its winner makes anything (S-SES-11).
+
+use domain::{Digest, Refusal, SessionId, SessionState, session::{self, NewSession}};
+
+use super::decide;
+use crate::{
+    apply::apply,
+    configurations::{self, NewConfiguration},
+    convert::parse_id,
+    error::UnitError,
+    provenance::{self, Operation, Provenance},
+    sessions,
+    tx::Tx,
+    unit::Unit,
+};
+
+/// Makes a Session, its Environment, and its first Turn or reservation.
+#[derive(Debug, Clone)]
+pub struct CreateSession {
+    /// Everything resolved and admitted.
+    pub new: NewSession,
+    /// Its frozen configuration; `new.configuration` names it.
+    pub configuration: NewConfiguration,
+    /// `Idempotency-Key` and the digest of the request as compared (W-IDEM-6).
+    pub key: Option<(String, Digest)>,
+    /// The caller.
+    pub provenance: Option<Provenance>,
+}
+
+/// Answer of [`CreateSession`].
+#[derive(Debug, Clone)]
+pub enum Created {
+    /// This call made it.
+    Now {
+        /// As created.
+        state: Box<SessionState>,
+        /// Number of the newest event of this commit; a creation stream begins before the first (S-CS-2).
+        last_event: u64,
+    },
+    /// An earlier call with this key and request made it (W-IDEM-3).
+    Before {
+        /// The Session.
+        session: SessionId,
+    },
+}
+
+impl Unit for CreateSession {
+    const NAME: &'static str = "CreateSession";
+    const LEASED: bool = false;
+    type Answer = Created;
+    type Refusal = Refusal;
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<Created, UnitError<Refusal>> {
+        let (project, id) = (self.new.project_id, self.new.id);
+        if let Some((key, digest)) = &self.key {
+            let now = tx.now().await?.millis();
+            let (project, digest, mine) = (project.to_string(), digest.to_string(), id.to_string());
+            let holder = sessions::claim_creation(tx.conn, &project, key, &digest, &mine, now).await?;
+            if holder.session_id != mine {
+                if holder.digest != digest {
+                    return Err(UnitError::Refused(Refusal::KeyConflict));
+                }
+                let session = parse_id(&holder.session_id, "creations", "session_id")?;
+                // W-IDEM-5: the key of a deleted Session stays taken.
+                return match sessions::get(tx.conn, session).await? {
+                    Some((row, _)) if row.deleted_at.is_none() => Ok(Created::Before { session }),
+                    _ => Err(UnitError::Refused(Refusal::KeyConflict)),
+                };
+            }
+            // Another creation with this key may have held us up: deadlines start now.
+            tx.forget_clock();
+        }
+        let decided = decide(tx, |cx| session::create(self.new.clone(), cx)).await?;
+        let now = tx.now().await?;
+        let keys = tx.keys.clone();
+        configurations::add(tx.conn, &keys, project, id, &self.configuration, now).await?;
+        let last_event = decided.changes.events.len() as u64;
+        apply(tx, id, decided.changes).await?;
+        if let Some(by) = &self.provenance {
+            provenance::record(tx, project, by, Operation::new("create", "session", id)).await?;
+        }
+        Ok(Created::Now { state: Box::new(decided.answer), last_event })
+    }
+}

@@ -1,0 +1,96 @@
+//! `SweepDeleted`, `TrimEvents`: what may go, page by page.
+
+use std::convert::Infallible;
+
+use domain::{Changes, SessionId, Write};
+
+use crate::{
+    apply::apply,
+    convert::{count_column, id_column},
+    error::UnitError,
+    tx::Tx,
+    unit::{Durability, Unit},
+};
+
+/// Sessions in one page.
+const PAGE: i64 = 32;
+
+/// Purges deleted Sessions whose compute and releases are settled (reliability 4.10). Answers which.
+#[derive(Debug, Clone, Copy)]
+pub struct SweepDeleted;
+
+impl Unit for SweepDeleted {
+    const NAME: &'static str = "SweepDeleted";
+    const LEASED: bool = true;
+    type Answer = Vec<SessionId>;
+    type Refusal = Infallible;
+
+    fn durability(&self) -> Durability {
+        Durability::Flushed
+    }
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<SessionId>, UnitError<Infallible>> {
+        let rows = sqlx::query(
+            "SELECT s.id FROM sessions s WHERE s.deleted_at IS NOT NULL AND s.purged_at IS NULL \
+             AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.session_id = s.id AND t.live = 1) \
+             AND NOT EXISTS (SELECT 1 FROM bindings b WHERE b.session_id = s.id AND b.release_owed = 1) \
+             AND NOT EXISTS (SELECT 1 FROM allocations a WHERE a.session_id = s.id AND a.phase <> 'released') \
+             ORDER BY s.deleted_at, s.id LIMIT $1",
+        )
+        .bind(PAGE)
+        .fetch_all(&mut *tx.conn)
+        .await?;
+        let mut purged = Vec::with_capacity(rows.len());
+        for row in rows {
+            let session = id_column(&row, "sessions", "id")?;
+            if !tx.try_lock_session(session).await? {
+                continue;
+            }
+            apply(tx, session, Changes { writes: vec![Write::PurgeSession(session)], ..Changes::default() }).await?;
+            purged.push(session);
+        }
+        Ok(purged)
+    }
+}
+
+/// Removes deltas of ended Items that are older than the window (SC-11.6). Answers how many Sessions were looked at.
+#[derive(Debug, Clone, Copy)]
+pub struct TrimEvents {
+    /// Newest events of a Session that keep their deltas.
+    pub window: u32,
+}
+
+/// Events that must be trimmable before a Session is worth a write.
+const SLACK: i64 = 256;
+
+impl Unit for TrimEvents {
+    const NAME: &'static str = "TrimEvents";
+    const LEASED: bool = true;
+    type Answer = usize;
+    type Refusal = Infallible;
+
+    fn durability(&self) -> Durability {
+        Durability::Flushed
+    }
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<usize, UnitError<Infallible>> {
+        let rows = sqlx::query(
+            "SELECT id, last_event FROM sessions WHERE purged_at IS NULL AND last_event - trimmed_through > $1 \
+             ORDER BY id LIMIT $2",
+        )
+        .bind(i64::from(self.window) + SLACK)
+        .bind(PAGE)
+        .fetch_all(&mut *tx.conn)
+        .await?;
+        for row in &rows {
+            let session_id = id_column(row, "sessions", "id")?;
+            if !tx.try_lock_session(session_id).await? {
+                continue;
+            }
+            let through = count_column(row, "sessions", "last_event")?.saturating_sub(u64::from(self.window));
+            let writes = vec![Write::TrimDeltas { session_id, through }];
+            apply(tx, session_id, Changes { writes, ..Changes::default() }).await?;
+        }
+        Ok(rows.len())
+    }
+}

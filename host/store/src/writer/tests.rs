@@ -1,0 +1,345 @@
+//! How units reach the disk, on both databases.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::{
+    sync::{Arc, Mutex, atomic::{AtomicU32, Ordering}},
+    time::Duration,
+};
+
+use domain::OwnerId;
+use sqlx::Row;
+use tokio::sync::{Notify, Semaphore};
+
+use crate::{
+    Acquired, Durability, Store, StoreError, Unit, UnitError, WriteError,
+    metrics::{UnitOutcome, WriteObserver},
+    testing::TestDatabase,
+    tx::Tx,
+};
+
+/// One test on both databases.
+macro_rules! both {
+    ($($(#[$meta:meta])* async fn $name:ident($db:ident: TestDatabase) $body:block)*) => {$(
+        mod $name {
+            use super::*;
+            async fn body($db: TestDatabase) $body
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn sqlite() { body(TestDatabase::sqlite()).await }
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn postgres() { body(TestDatabase::postgres().await).await }
+        }
+    )*};
+}
+
+/// Adds a Project under a name, after waiting for a gate; may refuse, fail or panic after the row is written.
+#[derive(Clone)]
+struct Add {
+    name: String,
+    gate: Option<Arc<Semaphore>>,
+    entered: Option<Arc<Notify>>,
+    then: Then,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Commit,
+    Refuse,
+    Fail,
+    Panic,
+}
+
+fn add(name: &str) -> Add {
+    Add { name: name.to_owned(), gate: None, entered: None, then: Then::Commit }
+}
+
+impl Add {
+    async fn insert(&self, tx: &mut Tx<'_>) -> Result<(), UnitError<&'static str>> {
+        sqlx::query("INSERT INTO projects (id, name, created_at) VALUES ($1, $2, 0)")
+            .bind(&self.name)
+            .bind(&self.name)
+            .execute(&mut *tx.conn)
+            .await?;
+        if let Some(entered) = &self.entered {
+            entered.notify_one();
+        }
+        if let Some(gate) = &self.gate {
+            gate.acquire().await.unwrap().forget();
+        }
+        match self.then {
+            Then::Commit => Ok(()),
+            Then::Refuse => Err(UnitError::Refused("no")),
+            Then::Fail => Err(UnitError::Store(StoreError::Impossible("test".to_owned()))),
+            Then::Panic => panic!("a bug"),
+        }
+    }
+}
+
+impl Unit for Add {
+    const NAME: &'static str = "Add";
+    const LEASED: bool = false;
+    type Answer = ();
+    type Refusal = &'static str;
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<(), UnitError<&'static str>> {
+        self.insert(tx).await
+    }
+}
+
+/// The same under the lease.
+struct LeasedAdd(Add);
+
+impl Unit for LeasedAdd {
+    const NAME: &'static str = "LeasedAdd";
+    const LEASED: bool = true;
+    type Answer = ();
+    type Refusal = &'static str;
+
+    fn durability(&self) -> Durability {
+        Durability::Flushed
+    }
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<(), UnitError<&'static str>> {
+        self.0.insert(tx).await
+    }
+}
+
+async fn names(store: &Store) -> Vec<String> {
+    let rows = sqlx::query("SELECT name FROM projects ORDER BY name").fetch_all(&store.inner.readers).await.unwrap();
+    rows.iter().map(|row| row.get(0)).collect()
+}
+
+async fn own(store: &Store) -> OwnerId {
+    let owner = OwnerId::new(uuid::Uuid::new_v4());
+    assert!(matches!(store.acquire_lease(owner, false).await.unwrap(), Acquired::Held(_)));
+    owner
+}
+
+both! {
+    async fn a_refusal_a_failure_and_a_panic_write_nothing_and_stop_nobody(db: TestDatabase) {
+        let store = db.open().await;
+        let before = db.dump().await.unwrap();
+        let end = |then| Add { then, ..add("a") };
+        assert!(matches!(store.write(end(Then::Refuse)).await, Err(WriteError::Refused("no"))));
+        assert!(matches!(store.write(end(Then::Fail)).await, Err(WriteError::Store(StoreError::Impossible(_)))));
+        assert!(matches!(store.write(end(Then::Panic)).await, Err(WriteError::Store(StoreError::Impossible(_)))));
+        assert_eq!(db.dump().await.unwrap(), before);
+        // The same under the lease, between units of one batch that do commit.
+        own(&store).await;
+        let gate = Arc::new(Semaphore::new(0));
+        let mut units = Vec::new();
+        for (name, then) in [("1", Then::Commit), ("2", Then::Refuse), ("3", Then::Fail), ("4", Then::Panic), ("5", Then::Commit)] {
+            let unit = LeasedAdd(Add { gate: Some(gate.clone()), then, ..add(name) });
+            let store = store.clone();
+            units.push(tokio::spawn(async move { store.write(unit).await.is_ok() }));
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        gate.add_permits(5);
+        let mut committed = Vec::new();
+        for unit in units {
+            committed.push(unit.await.unwrap());
+        }
+        assert_eq!(committed, [true, false, false, false, true]);
+        assert_eq!(names(&store).await, ["1", "5"]);
+        store.close().await;
+    }
+
+    async fn waiting_units_share_a_commit(db: TestDatabase) {
+        #[derive(Default)]
+        struct Commits(Mutex<Vec<usize>>, AtomicU32);
+        impl WriteObserver for Commits {
+            fn unit(&self, name: &'static str, outcome: UnitOutcome, _total: Duration) {
+                if name == "LeasedAdd" && outcome == UnitOutcome::Committed {
+                    self.1.fetch_add(1, Ordering::SeqCst);
+                }
+            }
+            fn commit(&self, units: usize, _synced: bool, _took: Duration) {
+                self.0.lock().unwrap().push(units);
+            }
+        }
+        let commits = Arc::new(Commits::default());
+        let mut settings = db.settings();
+        settings.observer = Some(commits.clone());
+        let store = Store::open(settings).await.unwrap();
+        own(&store).await;
+        let (gate, entered) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
+        let first = LeasedAdd(Add { gate: Some(gate.clone()), entered: Some(entered.clone()), ..add("first") });
+        let holder = tokio::spawn({ let store = store.clone(); async move { store.write(first).await.unwrap() } });
+        entered.notified().await;
+        let others: Vec<_> = (0..20).map(|n| {
+            let store = store.clone();
+            tokio::spawn(async move { store.write(LeasedAdd(add(&format!("{n:02}")))).await.unwrap() })
+        }).collect();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        gate.add_permits(1);
+        holder.await.unwrap();
+        for other in others { other.await.unwrap(); }
+        assert_eq!(names(&store).await.len(), 21);
+        assert!(commits.0.lock().unwrap().contains(&20), "{:?}", commits.0.lock().unwrap());
+        assert_eq!(commits.1.load(Ordering::SeqCst), 21);
+        store.close().await;
+    }
+
+    async fn without_the_lease_nothing_leased_is_written(db: TestDatabase) {
+        let store = db.open().await;
+        assert!(matches!(store.write(LeasedAdd(add("a"))).await, Err(WriteError::Store(StoreError::LeaseLost))));
+        own(&store).await;
+        store.write(LeasedAdd(add("b"))).await.unwrap();
+        // SC-2.5: another owner takes over; the former one commits nothing, not even what it has in hand.
+        let other = db.open().await;
+        let Acquired::Held(token) = other.acquire_lease(OwnerId::new(uuid::Uuid::new_v4()), true).await.unwrap() else {
+            panic!("the folder lock proves the former owner dead")
+        };
+        assert!(matches!(store.write(LeasedAdd(add("c"))).await, Err(WriteError::Store(StoreError::LeaseLost))));
+        assert_eq!(*store.lease().borrow(), None);
+        assert!(matches!(store.renew_lease().await, Err(StoreError::LeaseLost)));
+        other.write(LeasedAdd(add("d"))).await.unwrap();
+        assert_eq!(names(&other).await, ["b", "d"]);
+        assert_eq!(other.lease_row().await.unwrap().epoch, token.epoch);
+        // SC-2.9: a clean release leaves no wait for the next owner.
+        other.release_lease().await.unwrap();
+        assert!(matches!(store.acquire_lease(OwnerId::new(uuid::Uuid::new_v4()), false).await.unwrap(), Acquired::Held(_)));
+        store.close().await;
+        other.close().await;
+    }
+
+    async fn a_live_owner_is_not_overtaken_before_its_lease_expires(db: TestDatabase) {
+        let (one, two) = (db.open().await, db.open().await);
+        own(&one).await;
+        let rival = OwnerId::new(uuid::Uuid::new_v4());
+        let Acquired::Other { expires_at } = two.acquire_lease(rival, false).await.unwrap() else { panic!("overtaken") };
+        assert!(expires_at > two.now().await.unwrap());
+        // The owner is stopped for longer than its lease lasts (the database clock moves, the owner does nothing).
+        crate::testing::move_clock(&two, Duration::from_secs(31)).await.unwrap();
+        assert!(matches!(two.acquire_lease(rival, false).await.unwrap(), Acquired::Held(_)));
+        assert!(matches!(one.write(LeasedAdd(add("late"))).await, Err(WriteError::Store(StoreError::LeaseLost))));
+        assert!(names(&two).await.is_empty());
+        one.close().await;
+        two.close().await;
+    }
+
+    async fn a_unit_that_waits_too_long_is_told_so_and_does_nothing(db: TestDatabase) {
+        let mut settings = db.settings();
+        settings.leased_budget = Duration::from_millis(100);
+        let store = Store::open(settings).await.unwrap();
+        own(&store).await;
+        let (gate, entered) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
+        let slow = LeasedAdd(Add { gate: Some(gate.clone()), entered: Some(entered.clone()), ..add("slow") });
+        let slow = tokio::spawn({ let store = store.clone(); async move { store.write(slow).await } });
+        entered.notified().await;
+        let late = tokio::spawn({ let store = store.clone(); async move { store.write(LeasedAdd(add("late"))).await } });
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        gate.add_permits(1);
+        slow.await.unwrap().unwrap();
+        assert!(matches!(late.await.unwrap(), Err(WriteError::Store(StoreError::Timeout))));
+        assert_eq!(names(&store).await, ["slow"]);
+        store.close().await;
+    }
+
+    async fn a_caller_that_gives_up_tears_nothing(db: TestDatabase) {
+        let store = db.open().await;
+        let (gate, entered) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
+        let unit = Add { gate: Some(gate.clone()), entered: Some(entered.clone()), ..add("kept") };
+        let caller = tokio::spawn({ let store = store.clone(); async move { store.write(unit).await } });
+        entered.notified().await;
+        caller.abort();
+        gate.add_permits(1);
+        store.write(add("next")).await.unwrap();
+        store.close().await;
+        let again = db.open().await;
+        assert_eq!(names(&again).await, ["kept", "next"]);
+        again.close().await;
+    }
+
+    async fn the_service_key_must_be_the_databases_own(db: TestDatabase) {
+        db.open().await.close().await;
+        let mut settings = db.settings();
+        settings.keys = Arc::new(seal::KeyRing::new(seal::ServiceKey::from_bytes(&[8; 32]).unwrap()));
+        let Err(error) = Store::open(settings).await else { panic!("a foreign key opened the store") };
+        let needed = db.settings().keys.current_id();
+        assert!(matches!(error, StoreError::WrongServiceKey { needed: n, .. } if n == needed), "{error}");
+        assert!(error.to_string().contains(&needed.to_string()));
+    }
+
+    async fn a_newer_schema_is_refused_and_left_alone(db: TestDatabase) {
+        let store = db.open().await;
+        let installation = store.installation();
+        struct Later;
+        impl Unit for Later {
+            const NAME: &'static str = "Later";
+            const LEASED: bool = false;
+            type Answer = ();
+            type Refusal = &'static str;
+            async fn run(&self, tx: &mut Tx<'_>) -> Result<(), UnitError<&'static str>> {
+                sqlx::query(
+                    "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
+                     SELECT 9999, 'later', success, checksum, execution_time FROM _sqlx_migrations WHERE version = 1",
+                )
+                .execute(&mut *tx.conn)
+                .await?;
+                Ok(())
+            }
+        }
+        store.write(Later).await.unwrap();
+        store.close().await;
+        let Err(error) = Store::open(db.settings()).await else { panic!("a newer schema was opened") };
+        assert!(matches!(error, StoreError::NewerSchema { found: 9999, .. }), "{error}");
+        assert!(error.to_string().contains("newer berth"), "{error}");
+        let _ = installation;
+    }
+
+    async fn the_installation_keeps_its_identity_and_its_fingerprints(db: TestDatabase) {
+        let store = db.open().await;
+        let (id, print) = (store.installation(), store.fingerprints().fingerprint(&[b"sk"]).unwrap());
+        store.close().await;
+        let store = db.open().await;
+        assert_eq!((store.installation(), store.fingerprints().fingerprint(&[b"sk"]).unwrap()), (id, print));
+        store.close().await;
+    }
+}
+
+/// SQLite keeps one writer; every commit of one process is seen by another store on the file at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_writers_lose_nothing_on_sqlite() {
+    let db = TestDatabase::sqlite();
+    let (one, two) = (db.open().await, db.open().await);
+    let tasks: Vec<_> = (0..40)
+        .map(|n| {
+            let store = if n % 2 == 0 { one.clone() } else { two.clone() };
+            tokio::spawn(async move { store.write(add(&format!("{n:02}"))).await })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap().unwrap();
+    }
+    assert_eq!(names(&one).await.len(), 40);
+    one.close().await;
+    two.close().await;
+}
+
+/// A connection that is cut inside a unit: nothing was committed, and the next unit gets a new connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cut_connection_is_replaced_on_postgres() {
+    let db = TestDatabase::postgres().await;
+    let store = db.open().await;
+    own(&store).await;
+    let (gate, entered) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
+    let cut = LeasedAdd(Add { gate: Some(gate.clone()), entered: Some(entered.clone()), ..add("cut") });
+    let cut = tokio::spawn({
+        let store = store.clone();
+        async move { store.write(cut).await }
+    });
+    entered.notified().await;
+    sqlx::query(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+         WHERE datname = current_database() AND state = 'idle in transaction'",
+    )
+    .fetch_all(&store.inner.readers)
+    .await
+    .unwrap();
+    gate.add_permits(1);
+    // The server is gone before COMMIT reached it: only the database can tell, so the answer must not be "committed".
+    assert!(matches!(cut.await.unwrap(), Err(WriteError::Store(_))));
+    store.write(LeasedAdd(add("next"))).await.unwrap();
+    assert_eq!(names(&store).await, ["next"]);
+    store.close().await;
+}
