@@ -41,7 +41,7 @@ pub struct ProviderView {
 }
 
 /// A complete provider with its key. An endpoint is never combined with another bundle's key (MDL-006).
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ProviderBundle {
     /// What may be shown.
     pub view: ProviderView,
@@ -58,7 +58,7 @@ impl Serialize for ProviderBundle {
 }
 
 /// What the operator configured for a harness (DEF-001).
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ModelConfiguration {
     /// Provider with its key.
     pub provider: ProviderBundle,

@@ -76,7 +76,11 @@ pub(crate) async fn provider_key(
         .bind(project.to_string())
         .fetch_optional(conn)
         .await?;
-    let Some(sealed) = row.map(|row| row.try_get::<Option<Vec<u8>>, _>("sealed_provider")).transpose()?.flatten() else {
+    let Some(sealed) = row
+        .map(|row| row.try_get::<Option<Vec<u8>>, _>("sealed_provider"))
+        .transpose()?
+        .flatten()
+    else {
         return Ok(None);
     };
     let (project, id) = (project.to_string(), id.to_string());
@@ -85,7 +89,12 @@ pub(crate) async fn provider_key(
     Ok(Some(Secret::new(plain.as_slice())))
 }
 
-fn sealed(keys: &KeyRing, project: ProjectId, id: AgentId, key: &Secret) -> Result<Vec<u8>, StoreError> {
+fn sealed(
+    keys: &KeyRing,
+    project: ProjectId,
+    id: AgentId,
+    key: &Secret,
+) -> Result<Vec<u8>, StoreError> {
     let (project, id) = (project.to_string(), id.to_string());
     let owner = [project.as_str(), id.as_str()];
     Ok(keys.seal(&Binding::new(Purpose::AgentProvider, &owner), key.expose())?)
@@ -112,8 +121,16 @@ impl Unit for CreateAgent {
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<SavedAgent, UnitError<Refusal>> {
         let now = tx.now().await?;
-        let agent = SavedAgent { created_at: now, updated_at: now, ..self.agent.clone() };
-        let key = self.provider_key.as_ref().map(|key| sealed(&tx.keys, self.project, agent.id, key)).transpose()?;
+        let agent = SavedAgent {
+            created_at: now,
+            updated_at: now,
+            ..self.agent.clone()
+        };
+        let key = self
+            .provider_key
+            .as_ref()
+            .map(|key| sealed(&tx.keys, self.project, agent.id, key))
+            .transpose()?;
         sqlx::query(
             "INSERT INTO agents (id, project_id, body, sealed_provider, created_at, updated_at) \
              VALUES ($1, $2, $3, $4, $5, $6)",
@@ -127,20 +144,27 @@ impl Unit for CreateAgent {
         .execute(&mut *tx.conn)
         .await?;
         if let Some(by) = &self.provenance {
-            record(tx, self.project, by, Operation::new("create", "agent", agent.id)).await?;
+            record(
+                tx,
+                self.project,
+                by,
+                Operation::new("create", "agent", agent.id),
+            )
+            .await?;
         }
         Ok(agent)
     }
 }
 
 /// Changes the members that the patch names (S-AG-10).
+#[derive(Debug, Clone)]
 pub struct UpdateAgent {
     /// Owner.
     pub project: ProjectId,
     /// The Agent.
     pub id: AgentId,
-    /// Makes the parsed patch. A patch holds a secret and is consumed by one attempt; a unit may need several.
-    pub patch: Box<dyn Fn() -> AgentPatch + Send + Sync>,
+    /// The parsed patch.
+    pub patch: AgentPatch,
     /// The caller.
     pub provenance: Option<Provenance>,
 }
@@ -154,8 +178,10 @@ impl Unit for UpdateAgent {
     async fn run(&self, tx: &mut Tx<'_>) -> Result<SavedAgent, UnitError<Refusal>> {
         // The write comes first: on PostgreSQL it is the lock that orders two updates.
         let now = lock(tx, self.project, self.id).await?;
-        let mut agent = get(tx.conn, self.project, self.id).await?.ok_or(UnitError::Refused(Refusal::NotFound))?;
-        let change = agent.update((self.patch)(), now);
+        let mut agent = get(tx.conn, self.project, self.id)
+            .await?
+            .ok_or(UnitError::Refused(Refusal::NotFound))?;
+        let change = agent.update(self.patch.clone(), now);
         sqlx::query("UPDATE agents SET body = $2, updated_at = $3 WHERE id = $1")
             .bind(self.id.to_string())
             .bind(body(&agent)?)
@@ -175,7 +201,13 @@ impl Unit for UpdateAgent {
                 .await?;
         }
         if let Some(by) = &self.provenance {
-            record(tx, self.project, by, Operation::new("update", "agent", self.id)).await?;
+            record(
+                tx,
+                self.project,
+                by,
+                Operation::new("update", "agent", self.id),
+            )
+            .await?;
         }
         Ok(agent)
     }
@@ -206,14 +238,24 @@ impl Unit for DeleteAgent {
             .execute(&mut *tx.conn)
             .await?;
         if let Some(by) = &self.provenance {
-            record(tx, self.project, by, Operation::new("delete", "agent", self.id)).await?;
+            record(
+                tx,
+                self.project,
+                by,
+                Operation::new("delete", "agent", self.id),
+            )
+            .await?;
         }
         Ok(())
     }
 }
 
 /// Takes the row lock of a live Agent by writing to it, and reads the clock under it.
-async fn lock(tx: &mut Tx<'_>, project: ProjectId, id: AgentId) -> Result<Timestamp, UnitError<Refusal>> {
+async fn lock(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    id: AgentId,
+) -> Result<Timestamp, UnitError<Refusal>> {
     let done = sqlx::query(
         "UPDATE agents SET updated_at = updated_at WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL",
     )

@@ -1,7 +1,7 @@
 //! Allocation rows: compute that a provider holds.
 
 use domain::{
-    AllocationId, SessionId,
+    SessionId,
     allocation::{Allocation, AllocationPhase},
 };
 use sqlx::{AnyConnection, Row};
@@ -60,24 +60,14 @@ pub(crate) async fn of_session(
         .transpose()
 }
 
-/// One allocation.
-pub(crate) async fn get(
-    conn: &mut AnyConnection,
-    id: AllocationId,
-) -> Result<Option<Allocation>, StoreError> {
-    let row = sqlx::query("SELECT body FROM allocations WHERE id = $1")
-        .bind(id.to_string())
-        .fetch_optional(conn)
-        .await?;
-    row.map(|row| json_column(&row, "allocations", "body"))
-        .transpose()
-}
-
 /// Allocations of a provider that hold compute.
 pub(crate) async fn holding(conn: &mut AnyConnection, provider: &str) -> Result<u32, StoreError> {
     let row = sqlx::query("SELECT count(*) AS held FROM allocations WHERE provider = $1 AND phase NOT IN ('released', 'suspended')")
         .bind(provider)
         .fetch_one(conn)
         .await?;
-    u32::try_from(row.try_get::<i64, _>("held")?).map_err(|_| StoreError::Corrupt { table: "allocations", column: "phase" })
+    u32::try_from(row.try_get::<i64, _>("held")?).map_err(|_| StoreError::Corrupt {
+        table: "allocations",
+        column: "phase",
+    })
 }

@@ -3,8 +3,8 @@
 use domain::{Changes, SessionId, Write};
 
 use crate::{
-    allocations, artifacts, calls, devices, environments, error::StoreError, events, items, notify::Committed,
-    receipts, reservations, sessions, turns, tx::Tx,
+    allocations, artifacts, calls, devices, environments, error::StoreError, events, items,
+    notify::Committed, receipts, reservations, sessions, turns, tx::Tx,
 };
 
 /// Writes the rows in their order, then numbers and adds the events, in the transaction of the unit.

@@ -57,6 +57,8 @@ pub(crate) fn read(row: &AnyRow) -> Result<Artifact, StoreError> {
         digest: id_column(row, "artifacts", "digest")?,
         size_bytes: count_column(row, "artifacts", "size")?,
         created_at: Timestamp::from_millis(row.try_get("created_at")?),
-        deleted_at: row.try_get::<Option<i64>, _>("deleted_at")?.map(Timestamp::from_millis),
+        deleted_at: row
+            .try_get::<Option<i64>, _>("deleted_at")?
+            .map(Timestamp::from_millis),
     })
 }

@@ -1,6 +1,8 @@
 //! Frozen configurations of Sessions (S-SES-12): written once with the Session, read by the API and by dispatch.
 
-use domain::{ConfigurationId, ProjectId, Secret, SessionId, Timestamp, configuration::SessionConfiguration};
+use domain::{
+    ConfigurationId, ProjectId, Secret, SessionId, Timestamp, configuration::SessionConfiguration,
+};
 use seal::{Binding, KeyRing, Purpose};
 use sqlx::{AnyConnection, Row};
 
@@ -71,7 +73,13 @@ pub(crate) async fn secrets(
     let environment: Option<Vec<u8>> = row.try_get("sealed_environment")?;
     Ok(Some(ConfigurationSecrets {
         provider_key: open(keys, Purpose::SessionProvider, project, session, provider)?,
-        environment: open(keys, Purpose::EnvironmentSetup, project, session, environment)?,
+        environment: open(
+            keys,
+            Purpose::EnvironmentSetup,
+            project,
+            session,
+            environment,
+        )?,
     }))
 }
 
@@ -84,7 +92,9 @@ fn seal(
 ) -> Result<Option<Vec<u8>>, StoreError> {
     let (project, session) = (project.to_string(), session.to_string());
     let owner = [project.as_str(), session.as_str()];
-    Ok(secret.map(|secret| keys.seal(&Binding::new(purpose, &owner), secret.expose())).transpose()?)
+    Ok(secret
+        .map(|secret| keys.seal(&Binding::new(purpose, &owner), secret.expose()))
+        .transpose()?)
 }
 
 fn open(
@@ -96,6 +106,8 @@ fn open(
 ) -> Result<Option<Secret>, StoreError> {
     let (project, session) = (project.to_string(), session.to_string());
     let owner = [project.as_str(), session.as_str()];
-    let opened = sealed.map(|sealed| keys.open(&Binding::new(purpose, &owner), &sealed)).transpose()?;
+    let opened = sealed
+        .map(|sealed| keys.open(&Binding::new(purpose, &owner), &sealed))
+        .transpose()?;
     Ok(opened.map(|plain| Secret::new(plain.as_slice())))
 }

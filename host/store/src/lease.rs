@@ -59,13 +59,22 @@ impl Unit for AcquireLease {
         tx.forget_clock();
         let now = tx.now().await?;
         let held = decode(&row)?;
-        let authority = if self.predecessor_is_dead { Authority::Folder } else { Authority::Expiry };
+        let authority = if self.predecessor_is_dead {
+            Authority::Folder
+        } else {
+            Authority::Expiry
+        };
         match lease::acquire(&held, self.owner, authority, now) {
             Some(taken) => {
                 put(tx.conn, &taken).await?;
-                Ok(Acquired::Held(LeaseToken { epoch: taken.epoch, owner: self.owner }))
+                Ok(Acquired::Held(LeaseToken {
+                    epoch: taken.epoch,
+                    owner: self.owner,
+                }))
             }
-            None => Ok(Acquired::Other { expires_at: held.expires_at.unwrap_or(now) }),
+            None => Ok(Acquired::Other {
+                expires_at: held.expires_at.unwrap_or(now),
+            }),
         }
     }
 }

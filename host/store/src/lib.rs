@@ -55,5 +55,4 @@ pub use load::Parts;
 pub use notify::Committed;
 pub use settings::{Location, StoreSettings};
 pub use store::Store;
-pub(crate) use store::expect_no_refusal;
 pub use unit::{Durability, Unit};

@@ -58,9 +58,11 @@ fn read(row: &AnyRow) -> Result<ModelDefault, StoreError> {
 
 /// Every default.
 pub(crate) async fn all(conn: &mut AnyConnection) -> Result<Vec<ModelDefault>, StoreError> {
-    let rows = sqlx::query("SELECT harness, revision, body, updated_at FROM model_defaults ORDER BY harness")
-        .fetch_all(conn)
-        .await?;
+    let rows = sqlx::query(
+        "SELECT harness, revision, body, updated_at FROM model_defaults ORDER BY harness",
+    )
+    .fetch_all(conn)
+    .await?;
     rows.iter().map(read).collect()
 }
 
@@ -76,7 +78,10 @@ pub(crate) async fn with_key(
         .await?;
     let Some(row) = row else { return Ok(None) };
     let sealed: Vec<u8> = row.try_get("sealed_key")?;
-    let plain = keys.open(&Binding::new(Purpose::DeploymentDefault, &[harness]), &sealed)?;
+    let plain = keys.open(
+        &Binding::new(Purpose::DeploymentDefault, &[harness]),
+        &sealed,
+    )?;
     Ok(Some((read(&row)?, Secret::new(plain.as_slice()))))
 }
 
@@ -99,7 +104,11 @@ impl Unit for SetModelDefault {
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<ModelDefault, UnitError<Infallible>> {
         let now = tx.now().await?;
-        let ModelConfiguration { provider, model, harness_config } = &self.configuration;
+        let ModelConfiguration {
+            provider,
+            model,
+            harness_config,
+        } = &self.configuration;
         let default = ModelDefault {
             harness: self.harness.clone(),
             revision: uuid::Uuid::new_v4().to_string(),
@@ -114,7 +123,10 @@ impl Unit for SetModelDefault {
             harness_config: harness_config.clone(),
         };
         let binding = [self.harness.as_str()];
-        let sealed = tx.keys.seal(&Binding::new(Purpose::DeploymentDefault, &binding), provider.api_key.expose());
+        let sealed = tx.keys.seal(
+            &Binding::new(Purpose::DeploymentDefault, &binding),
+            provider.api_key.expose(),
+        );
         sqlx::query(
             "INSERT INTO model_defaults (harness, revision, body, sealed_key, updated_at) VALUES ($1, $2, $3, $4, $5) \
              ON CONFLICT (harness) DO UPDATE SET revision = excluded.revision, body = excluded.body, \
@@ -127,7 +139,13 @@ impl Unit for SetModelDefault {
         .bind(now.millis())
         .execute(&mut *tx.conn)
         .await?;
-        audit(tx, None, &self.by, Operation::new("set", "deployment_model_provider", &self.harness)).await?;
+        audit(
+            tx,
+            None,
+            &self.by,
+            Operation::new("set", "deployment_model_provider", &self.harness),
+        )
+        .await?;
         Ok(default)
     }
 }
@@ -152,7 +170,13 @@ impl Unit for ClearModelDefault {
             .bind(self.harness.clone())
             .execute(&mut *tx.conn)
             .await?;
-        audit(tx, None, &self.by, Operation::new("delete", "deployment_model_provider", &self.harness)).await?;
+        audit(
+            tx,
+            None,
+            &self.by,
+            Operation::new("delete", "deployment_model_provider", &self.harness),
+        )
+        .await?;
         Ok(done.rows_affected() == 1)
     }
 }

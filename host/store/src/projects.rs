@@ -57,7 +57,9 @@ pub(crate) fn read_project(row: &AnyRow) -> Result<Project, StoreError> {
         id: id_column(row, "projects", "id")?,
         name: row.try_get("name")?,
         created_at: Timestamp::from_millis(row.try_get("created_at")?),
-        archived_at: row.try_get::<Option<i64>, _>("archived_at")?.map(Timestamp::from_millis),
+        archived_at: row
+            .try_get::<Option<i64>, _>("archived_at")?
+            .map(Timestamp::from_millis),
         active_key_count: count_column(row, "projects", "active_key_count")?,
     })
 }
@@ -69,11 +71,16 @@ pub(crate) fn read_key(row: &AnyRow) -> Result<ApiKey, StoreError> {
         name: row.try_get("name")?,
         prefix: row.try_get("prefix")?,
         created_at: Timestamp::from_millis(row.try_get("created_at")?),
-        revoked_at: row.try_get::<Option<i64>, _>("revoked_at")?.map(Timestamp::from_millis),
+        revoked_at: row
+            .try_get::<Option<i64>, _>("revoked_at")?
+            .map(Timestamp::from_millis),
     })
 }
 
-pub(crate) async fn project(conn: &mut AnyConnection, id: ProjectId) -> Result<Option<Project>, StoreError> {
+pub(crate) async fn project(
+    conn: &mut AnyConnection,
+    id: ProjectId,
+) -> Result<Option<Project>, StoreError> {
     let row = sqlx::query(
         "SELECT id, name, created_at, archived_at, (SELECT count(*) FROM api_keys k WHERE k.project_id = projects.id \
          AND k.revoked_at IS NULL) AS active_key_count FROM projects WHERE id = $1",
@@ -86,7 +93,9 @@ pub(crate) async fn project(conn: &mut AnyConnection, id: ProjectId) -> Result<O
 
 /// The Project as it is inside a unit; missing ones are refused.
 async fn existing(tx: &mut Tx<'_>, id: ProjectId) -> Result<Project, UnitError<ProjectRefusal>> {
-    project(tx.conn, id).await?.ok_or(UnitError::Refused(ProjectRefusal::NotFound))
+    project(tx.conn, id)
+        .await?
+        .ok_or(UnitError::Refused(ProjectRefusal::NotFound))
 }
 
 /// Makes a Project (OPS-021). The name was checked.
@@ -114,7 +123,13 @@ impl Unit for CreateProject {
             .bind(now.millis())
             .execute(&mut *tx.conn)
             .await?;
-        record(tx, self.id, self.by.as_ref(), Operation::new("create", "project", self.id)).await?;
+        record(
+            tx,
+            self.id,
+            self.by.as_ref(),
+            Operation::new("create", "project", self.id),
+        )
+        .await?;
         existing(tx, self.id).await
     }
 }
@@ -143,7 +158,13 @@ impl Unit for RenameProject {
             .execute(&mut *tx.conn)
             .await?;
         let project = existing(tx, self.id).await?;
-        record(tx, self.id, self.by.as_ref(), Operation::new("rename", "project", self.id)).await?;
+        record(
+            tx,
+            self.id,
+            self.by.as_ref(),
+            Operation::new("rename", "project", self.id),
+        )
+        .await?;
         Ok(project)
     }
 }
@@ -165,18 +186,28 @@ impl Unit for ArchiveProject {
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Project, UnitError<ProjectRefusal>> {
         let now = tx.now().await?.millis();
-        let done = sqlx::query("UPDATE projects SET archived_at = $2 WHERE id = $1 AND archived_at IS NULL")
+        let done = sqlx::query(
+            "UPDATE projects SET archived_at = $2 WHERE id = $1 AND archived_at IS NULL",
+        )
+        .bind(self.id.to_string())
+        .bind(now)
+        .execute(&mut *tx.conn)
+        .await?;
+        if done.rows_affected() == 1 {
+            sqlx::query(
+                "UPDATE api_keys SET revoked_at = $2 WHERE project_id = $1 AND revoked_at IS NULL",
+            )
             .bind(self.id.to_string())
             .bind(now)
             .execute(&mut *tx.conn)
             .await?;
-        if done.rows_affected() == 1 {
-            sqlx::query("UPDATE api_keys SET revoked_at = $2 WHERE project_id = $1 AND revoked_at IS NULL")
-                .bind(self.id.to_string())
-                .bind(now)
-                .execute(&mut *tx.conn)
-                .await?;
-            record(tx, self.id, self.by.as_ref(), Operation::new("archive", "project", self.id)).await?;
+            record(
+                tx,
+                self.id,
+                self.by.as_ref(),
+                Operation::new("archive", "project", self.id),
+            )
+            .await?;
         }
         existing(tx, self.id).await
     }
@@ -257,12 +288,13 @@ impl Unit for RevokeApiKey {
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<(), UnitError<ProjectRefusal>> {
         let now = tx.now().await?;
-        let known = sqlx::query("SELECT revoked_at FROM api_keys WHERE id = $1 AND project_id = $2")
-            .bind(self.id.to_string())
-            .bind(self.project.to_string())
-            .fetch_optional(&mut *tx.conn)
-            .await?
-            .ok_or(UnitError::Refused(ProjectRefusal::NotFound))?;
+        let known =
+            sqlx::query("SELECT revoked_at FROM api_keys WHERE id = $1 AND project_id = $2")
+                .bind(self.id.to_string())
+                .bind(self.project.to_string())
+                .fetch_optional(&mut *tx.conn)
+                .await?
+                .ok_or(UnitError::Refused(ProjectRefusal::NotFound))?;
         if known.try_get::<Option<i64>, _>("revoked_at")?.is_some() {
             return Ok(());
         }

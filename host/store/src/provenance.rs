@@ -31,8 +31,17 @@ pub struct Operation {
 
 impl Operation {
     /// An operation on a resource without a parent.
-    pub fn new(action: &'static str, resource_type: &'static str, resource_id: impl ToString) -> Self {
-        Self { action, resource_type, resource_id: resource_id.to_string(), parent_id: None }
+    pub fn new(
+        action: &'static str,
+        resource_type: &'static str,
+        resource_id: impl ToString,
+    ) -> Self {
+        Self {
+            action,
+            resource_type,
+            resource_id: resource_id.to_string(),
+            parent_id: None,
+        }
     }
 }
 

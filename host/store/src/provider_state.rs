@@ -36,15 +36,20 @@ pub(crate) async fn get(
     key: &StateKey,
 ) -> Result<Option<Secret>, StoreError> {
     let scope = key.scope();
-    let row = sqlx::query("SELECT sealed FROM provider_state WHERE provider = $1 AND scope = $2 AND key = $3")
-        .bind(key.provider.clone())
-        .bind(scope.clone())
-        .bind(key.key.clone())
-        .fetch_optional(conn)
-        .await?;
+    let row = sqlx::query(
+        "SELECT sealed FROM provider_state WHERE provider = $1 AND scope = $2 AND key = $3",
+    )
+    .bind(key.provider.clone())
+    .bind(scope.clone())
+    .bind(key.key.clone())
+    .fetch_optional(conn)
+    .await?;
     let Some(row) = row else { return Ok(None) };
     let owner = [key.provider.as_str(), scope.as_str(), key.key.as_str()];
-    let plain = keys.open(&Binding::new(Purpose::ProviderState, &owner), &row.try_get::<Vec<u8>, _>("sealed")?)?;
+    let plain = keys.open(
+        &Binding::new(Purpose::ProviderState, &owner),
+        &row.try_get::<Vec<u8>, _>("sealed")?,
+    )?;
     Ok(Some(Secret::new(plain.as_slice())))
 }
 
@@ -67,16 +72,21 @@ impl Unit for PutProviderState {
         let StateKey { provider, key, .. } = &self.key;
         let scope = self.key.scope();
         let Some(value) = &self.value else {
-            sqlx::query("DELETE FROM provider_state WHERE provider = $1 AND scope = $2 AND key = $3")
-                .bind(provider.clone())
-                .bind(scope)
-                .bind(key.clone())
-                .execute(&mut *tx.conn)
-                .await?;
+            sqlx::query(
+                "DELETE FROM provider_state WHERE provider = $1 AND scope = $2 AND key = $3",
+            )
+            .bind(provider.clone())
+            .bind(scope)
+            .bind(key.clone())
+            .execute(&mut *tx.conn)
+            .await?;
             return Ok(());
         };
         let owner = [provider.as_str(), scope.as_str(), key.as_str()];
-        let sealed = tx.keys.seal(&Binding::new(Purpose::ProviderState, &owner), value.expose());
+        let sealed = tx.keys.seal(
+            &Binding::new(Purpose::ProviderState, &owner),
+            value.expose(),
+        );
         let now = tx.now().await?;
         sqlx::query(
             "INSERT INTO provider_state (provider, scope, key, sealed, updated_at) VALUES ($1, $2, $3, $4, $5) \

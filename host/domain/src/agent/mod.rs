@@ -18,7 +18,7 @@ use crate::metadata::Metadata;
 use crate::model::{ProviderBundle, ProviderView};
 use crate::time::Timestamp;
 
-pub use merge::Effective;
+pub use merge::{Effective, KeyChange};
 pub use options::{Effort, Format, MultiAgent, Reasoning, ServiceTier, Summary, Text, Verbosity};
 pub use parse::{AgentShape, parse};
 pub use tools::Tool;
@@ -48,7 +48,7 @@ pub struct AgentConfiguration {
 
 /// What a request says about an agent. Its serialized form is the canonical one for retry identities: member order does not
 /// matter, omission and null differ, opaque parts keep their bytes.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 #[allow(missing_docs, reason = "the members of api-surface 4")]
 pub struct AgentPatch {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,7 +74,7 @@ pub struct AgentPatch {
 }
 
 /// The server's extension `x_agents_core` in a request about an agent (S-AG-14).
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct ExtensionPatch {
     /// Harness id; null only where a rule gives it a meaning.
     #[serde(skip_serializing_if = "Field::is_omitted")]

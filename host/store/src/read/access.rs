@@ -1,6 +1,10 @@
 //! Who may do what: Projects, keys, devices; and the resources of a Project besides Sessions.
 
-use domain::{AgentId, Digest, KeyId, ProjectId, Secret, SessionId, agent::SavedAgent, binding::{Binding, Device}};
+use domain::{
+    AgentId, Digest, KeyId, ProjectId, Secret, SessionId,
+    agent::SavedAgent,
+    binding::{Binding, Device},
+};
 use sqlx::AnyConnection;
 
 use super::{
@@ -114,7 +118,11 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// [`ListError::UnknownCursor`], or what the database says.
-    pub async fn api_keys(&self, project: ProjectId, list: &List) -> Result<Page<ApiKey>, ListError> {
+    pub async fn api_keys(
+        &self,
+        project: ProjectId,
+        list: &List,
+    ) -> Result<Page<ApiKey>, ListError> {
         let sql = list_sql!(
             "id, project_id, name, prefix, created_at, revoked_at",
             "api_keys WHERE project_id = $1",
@@ -129,7 +137,11 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// What the database says.
-    pub async fn agent(&self, project: ProjectId, id: AgentId) -> Result<Option<SavedAgent>, StoreError> {
+    pub async fn agent(
+        &self,
+        project: ProjectId,
+        id: AgentId,
+    ) -> Result<Option<SavedAgent>, StoreError> {
         let mut conn = self.connection().await?;
         agents::get(&mut conn, project, id).await
     }
@@ -138,7 +150,11 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// What the database says, or that it does not open (MDL-031).
-    pub async fn agent_provider_key(&self, project: ProjectId, id: AgentId) -> Result<Option<Secret>, StoreError> {
+    pub async fn agent_provider_key(
+        &self,
+        project: ProjectId,
+        id: AgentId,
+    ) -> Result<Option<Secret>, StoreError> {
         let mut conn = self.connection().await?;
         agents::provider_key(&mut conn, &self.store.inner.settings.keys, project, id).await
     }
@@ -147,7 +163,11 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// [`ListError::UnknownCursor`], or what the database says.
-    pub async fn agents(&self, project: ProjectId, list: &List) -> Result<Page<SavedAgent>, ListError> {
+    pub async fn agents(
+        &self,
+        project: ProjectId,
+        list: &List,
+    ) -> Result<Page<SavedAgent>, ListError> {
         let sql = list_sql!(
             "id, body, created_at, updated_at",
             "agents WHERE project_id = $1 AND deleted_at IS NULL",
@@ -155,7 +175,15 @@ impl Reader<'_> {
             "id"
         );
         let mut conn = self.connection().await.map_err(ListError::Store)?;
-        page(&mut conn, &sql, &project.to_string(), None, list, agents::read).await
+        page(
+            &mut conn,
+            &sql,
+            &project.to_string(),
+            None,
+            list,
+            agents::read,
+        )
+        .await
     }
 
     /// The default model of each harness, without keys.
@@ -171,7 +199,10 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// What the database says, or that the key does not open (DEF-004).
-    pub async fn model_default(&self, harness: &str) -> Result<Option<(ModelDefault, Secret)>, StoreError> {
+    pub async fn model_default(
+        &self,
+        harness: &str,
+    ) -> Result<Option<(ModelDefault, Secret)>, StoreError> {
         let mut conn = self.connection().await?;
         model_defaults::with_key(&mut conn, &self.store.inner.settings.keys, harness).await
     }
@@ -191,14 +222,21 @@ impl Reader<'_> {
     /// What the database says.
     pub async fn device(&self, credential: Digest) -> Result<Option<DeviceRecord>, StoreError> {
         let mut conn = self.connection().await?;
-        let Some(device) = devices::by_credential(&mut conn, credential).await? else { return Ok(None) };
+        let Some(device) = devices::by_credential(&mut conn, credential).await? else {
+            return Ok(None);
+        };
         served(&mut conn, device).await.map(Some)
     }
 }
 
 async fn served(conn: &mut AnyConnection, device: Device) -> Result<DeviceRecord, StoreError> {
     let Some(environment) = device.environment_id else {
-        return Ok(DeviceRecord { device, session: None, project: None, binding: None });
+        return Ok(DeviceRecord {
+            device,
+            session: None,
+            project: None,
+            binding: None,
+        });
     };
     let row = sqlx::query(
         "SELECT s.id, s.project_id, b.body AS binding FROM environments e JOIN sessions s ON s.id = e.session_id \

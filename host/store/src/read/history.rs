@@ -1,14 +1,9 @@
 //! Turns, Items, events, Environments and Artifacts of a Session.
 
 use domain::{
-    EnvironmentId, ProjectId, ReservationId, SessionId, TurnId,
-    artifact::Artifact,
-    configuration::SessionConfiguration,
-    environment::Environment,
-    item::Item,
-    reservation::Reservation,
-    session::Session,
-    turn::{NativeSession, Turn},
+    EnvironmentId, ProjectId, ReservationId, SessionId, TurnId, artifact::Artifact,
+    configuration::SessionConfiguration, environment::Environment, item::Item,
+    reservation::Reservation, run::NativeSession, session::Session, turn::Turn,
 };
 use sqlx::Row;
 
@@ -52,7 +47,12 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// What the database says.
-    pub async fn turn(&self, project: ProjectId, session: SessionId, id: TurnId) -> Result<Option<Turn>, StoreError> {
+    pub async fn turn(
+        &self,
+        project: ProjectId,
+        session: SessionId,
+        id: TurnId,
+    ) -> Result<Option<Turn>, StoreError> {
         let mut conn = self.connection().await?;
         let row = sqlx::query(
             "SELECT t.body FROM turns t JOIN sessions s ON s.id = t.session_id \
@@ -63,20 +63,27 @@ impl Reader<'_> {
         .bind(project.to_string())
         .fetch_optional(&mut *conn)
         .await?;
-        row.map(|row| json_column(&row, "turns", "body")).transpose()
+        row.map(|row| json_column(&row, "turns", "body"))
+            .transpose()
     }
 
     /// Whether a live Session of a Project exists: before its lists are read.
     ///
     /// # Errors
     /// What the database says.
-    pub async fn session_exists(&self, project: ProjectId, session: SessionId) -> Result<bool, StoreError> {
+    pub async fn session_exists(
+        &self,
+        project: ProjectId,
+        session: SessionId,
+    ) -> Result<bool, StoreError> {
         let mut conn = self.connection().await?;
-        let row = sqlx::query("SELECT id FROM sessions WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL")
-            .bind(session.to_string())
-            .bind(project.to_string())
-            .fetch_optional(&mut *conn)
-            .await?;
+        let row = sqlx::query(
+            "SELECT id FROM sessions WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL",
+        )
+        .bind(session.to_string())
+        .bind(project.to_string())
+        .fetch_optional(&mut *conn)
+        .await?;
         Ok(row.is_some())
     }
 
@@ -87,7 +94,10 @@ impl Reader<'_> {
     pub async fn turns(&self, session: SessionId, list: &List) -> Result<Page<Turn>, ListError> {
         let sql = list_sql!("body", "turns WHERE session_id = $1", "created_at", "id");
         let mut conn = self.connection().await.map_err(ListError::Store)?;
-        page(&mut conn, &sql, &session.to_string(), None, list, |row| json_column(row, "turns", "body")).await
+        page(&mut conn, &sql, &session.to_string(), None, list, |row| {
+            json_column(row, "turns", "body")
+        })
+        .await
     }
 
     /// The Items of a Session by position (S-ITEM-1), of one Turn if named.
@@ -112,7 +122,10 @@ impl Reader<'_> {
                 "id"
             ),
         };
-        page(&mut conn, &sql, &session, turn.as_deref(), list, |row| json_column(row, "items", "body")).await
+        page(&mut conn, &sql, &session, turn.as_deref(), list, |row| {
+            json_column(row, "items", "body")
+        })
+        .await
     }
 
     /// A Turn with its first Items, in one snapshot.
@@ -145,14 +158,22 @@ impl Reader<'_> {
         end(snapshot).await?;
         let truncated = items.len() > usize::try_from(limit).unwrap_or(usize::MAX);
         items.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-        Ok(Some(TurnRecord { turn, items, truncated }))
+        Ok(Some(TurnRecord {
+            turn,
+            items,
+            truncated,
+        }))
     }
 
     /// Events after a number: at most 32 or about 1 MiB at a time (SC-11.6).
     ///
     /// # Errors
     /// What the database says.
-    pub async fn events_after(&self, session: SessionId, number: u64) -> Result<Vec<StoredEvent>, StoreError> {
+    pub async fn events_after(
+        &self,
+        session: SessionId,
+        number: u64,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
         let mut conn = self.connection().await?;
         events::after(&mut conn, session, number, 32, 1 << 20).await
     }
@@ -163,11 +184,13 @@ impl Reader<'_> {
     /// What the database says.
     pub async fn last_event(&self, session: SessionId) -> Result<Option<u64>, StoreError> {
         let mut conn = self.connection().await?;
-        let row = sqlx::query("SELECT last_event FROM sessions WHERE id = $1 AND deleted_at IS NULL")
-            .bind(session.to_string())
-            .fetch_optional(&mut *conn)
-            .await?;
-        row.map(|row| count_column(&row, "sessions", "last_event")).transpose()
+        let row =
+            sqlx::query("SELECT last_event FROM sessions WHERE id = $1 AND deleted_at IS NULL")
+                .bind(session.to_string())
+                .fetch_optional(&mut *conn)
+                .await?;
+        row.map(|row| count_column(&row, "sessions", "last_event"))
+            .transpose()
     }
 
     /// An Environment of a live Session of a Project.
@@ -212,7 +235,11 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// [`ListError::UnknownCursor`], or what the database says.
-    pub async fn artifacts(&self, session: SessionId, list: &List) -> Result<Page<Artifact>, ListError> {
+    pub async fn artifacts(
+        &self,
+        session: SessionId,
+        list: &List,
+    ) -> Result<Page<Artifact>, ListError> {
         let sql = list_sql!(
             "id, session_id, turn_id, environment_id, path, digest, size, created_at, deleted_at",
             "artifacts WHERE session_id = $1 AND deleted_at IS NULL",
@@ -220,7 +247,15 @@ impl Reader<'_> {
             "id"
         );
         let mut conn = self.connection().await.map_err(ListError::Store)?;
-        page(&mut conn, &sql, &session.to_string(), None, list, artifacts::read).await
+        page(
+            &mut conn,
+            &sql,
+            &session.to_string(),
+            None,
+            list,
+            artifacts::read,
+        )
+        .await
     }
 
     /// Whether any remaining Artifact has these bytes: before a blob is swept.
@@ -229,10 +264,12 @@ impl Reader<'_> {
     /// What the database says.
     pub async fn blob_is_referenced(&self, digest: &str) -> Result<bool, StoreError> {
         let mut conn = self.connection().await?;
-        let row = sqlx::query("SELECT id FROM artifacts WHERE digest = $1 AND deleted_at IS NULL LIMIT 1")
-            .bind(digest.to_owned())
-            .fetch_optional(&mut *conn)
-            .await?;
+        let row = sqlx::query(
+            "SELECT id FROM artifacts WHERE digest = $1 AND deleted_at IS NULL LIMIT 1",
+        )
+        .bind(digest.to_owned())
+        .fetch_optional(&mut *conn)
+        .await?;
         Ok(row.is_some())
     }
 
@@ -240,7 +277,10 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// What the database says.
-    pub async fn native_session(&self, session: SessionId) -> Result<(Option<NativeSession>, bool), StoreError> {
+    pub async fn native_session(
+        &self,
+        session: SessionId,
+    ) -> Result<(Option<NativeSession>, bool), StoreError> {
         const PAGE: usize = 16;
         let mut conn = self.connection().await?;
         let (mut before, mut started) = (i64::MAX, false);

@@ -70,14 +70,46 @@ macro_rules! list_sql {
     };
     ($columns:literal, $from:literal, $cursor_from:literal, $number:literal, $id:literal) => {
         $crate::read::list::ListSql {
-            cursor: concat!("SELECT ", $number, " AS number, ", $id, " AS id FROM ", $cursor_from, " AND ", $id, " = $2"),
+            cursor: concat!(
+                "SELECT ",
+                $number,
+                " AS number, ",
+                $id,
+                " AS id FROM ",
+                $cursor_from,
+                " AND ",
+                $id,
+                " = $2"
+            ),
             ascending: concat!(
-                "SELECT ", $columns, " FROM ", $from, " AND (", $number, ", ", $id, ") > ($2, $3) ORDER BY ", $number,
-                ", ", $id, " LIMIT $4"
+                "SELECT ",
+                $columns,
+                " FROM ",
+                $from,
+                " AND (",
+                $number,
+                ", ",
+                $id,
+                ") > ($2, $3) ORDER BY ",
+                $number,
+                ", ",
+                $id,
+                " LIMIT $4"
             ),
             descending: concat!(
-                "SELECT ", $columns, " FROM ", $from, " AND (", $number, ", ", $id, ") < ($2, $3) ORDER BY ", $number,
-                " DESC, ", $id, " DESC LIMIT $4"
+                "SELECT ",
+                $columns,
+                " FROM ",
+                $from,
+                " AND (",
+                $number,
+                ", ",
+                $id,
+                ") < ($2, $3) ORDER BY ",
+                $number,
+                " DESC, ",
+                $id,
+                " DESC LIMIT $4"
             ),
         }
     };
@@ -123,5 +155,8 @@ pub(crate) async fn page<T>(
     let limit = usize::try_from(list.limit).unwrap_or(usize::MAX);
     let has_more = rows.len() > limit;
     rows.truncate(limit);
-    Ok(Page { items: rows.iter().map(read).collect::<Result<_, _>>()?, has_more })
+    Ok(Page {
+        items: rows.iter().map(read).collect::<Result<_, _>>()?,
+        has_more,
+    })
 }

@@ -7,10 +7,10 @@ mod list;
 mod sessions;
 mod work;
 
+pub use access::{Caller, DeviceRecord};
 pub use history::{EnvironmentRecord, TurnRecord};
 pub use list::{List, ListError, Order, Page};
 pub use sessions::{CreationRecord, SessionRecord};
-pub use access::{Caller, DeviceRecord};
 pub use work::{DueReservation, EnvironmentWork, PendingInput, QueuedTurn};
 
 use sqlx::{Any, AnyConnection, Transaction, pool::PoolConnection};
@@ -36,7 +36,12 @@ impl Reader<'_> {
     }
 
     async fn snapshot(&self) -> Result<Transaction<'static, Any>, StoreError> {
-        Ok(self.store.inner.readers.begin_with(self.store.inner.dialect.begin_snapshot()).await?)
+        Ok(self
+            .store
+            .inner
+            .readers
+            .begin_with(self.store.inner.dialect.begin_snapshot())
+            .await?)
     }
 }
 

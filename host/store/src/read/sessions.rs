@@ -86,7 +86,11 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// What the database says.
-    pub async fn session(&self, project: ProjectId, id: SessionId) -> Result<Option<SessionRecord>, StoreError> {
+    pub async fn session(
+        &self,
+        project: ProjectId,
+        id: SessionId,
+    ) -> Result<Option<SessionRecord>, StoreError> {
         let mut conn = self.connection().await?;
         let found = record(&mut conn, project, id).await?;
         match found {
@@ -119,7 +123,15 @@ impl Reader<'_> {
             Some(_) => session_list!(" AND s.agent_id = $5"),
         };
         let mut snapshot = self.snapshot().await?;
-        let mut found = page(on(&mut snapshot), &sql, &project.to_string(), agent, list, read_record).await?;
+        let mut found = page(
+            on(&mut snapshot),
+            &sql,
+            &project.to_string(),
+            agent,
+            list,
+            read_record,
+        )
+        .await?;
         for record in &mut found.items {
             if waits(record) {
                 add_calls(on(&mut snapshot), record).await?;
@@ -133,7 +145,11 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// What the database says.
-    pub async fn state(&self, id: SessionId, parts: &Parts) -> Result<Option<SessionState>, StoreError> {
+    pub async fn state(
+        &self,
+        id: SessionId,
+        parts: &Parts,
+    ) -> Result<Option<SessionState>, StoreError> {
         let mut snapshot = self.snapshot().await?;
         let found = load(on(&mut snapshot), id, parts).await?;
         end(snapshot).await?;
@@ -146,20 +162,29 @@ impl Reader<'_> {
     /// What the database says.
     pub async fn session_row(&self, id: SessionId) -> Result<Option<Session>, StoreError> {
         let mut conn = self.connection().await?;
-        Ok(sessions::get(&mut conn, id).await?.map(|(session, _)| session))
+        Ok(sessions::get(&mut conn, id)
+            .await?
+            .map(|(session, _)| session))
     }
 
     /// Who made a Session under this key (W-IDEM-8).
     ///
     /// # Errors
     /// What the database says.
-    pub async fn creation(&self, project: ProjectId, key: &str) -> Result<Option<CreationRecord>, StoreError> {
+    pub async fn creation(
+        &self,
+        project: ProjectId,
+        key: &str,
+    ) -> Result<Option<CreationRecord>, StoreError> {
         let mut conn = self.connection().await?;
         let found = sessions::find_creation(&mut conn, &project.to_string(), key).await?;
         found
             .map(|row| {
                 let session = parse_id(&row.session_id, "creations", "session_id")?;
-                Ok(CreationRecord { digest: row.digest, session })
+                Ok(CreationRecord {
+                    digest: row.digest,
+                    session,
+                })
             })
             .transpose()
     }
@@ -168,7 +193,10 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// What the database says.
-    pub async fn configuration(&self, id: SessionId) -> Result<Option<SessionConfiguration>, StoreError> {
+    pub async fn configuration(
+        &self,
+        id: SessionId,
+    ) -> Result<Option<SessionConfiguration>, StoreError> {
         let mut conn = self.connection().await?;
         let row = sqlx::query(
             "SELECT c.body FROM sessions s JOIN configurations c ON c.id = s.configuration_id \
@@ -177,7 +205,8 @@ impl Reader<'_> {
         .bind(id.to_string())
         .fetch_optional(&mut *conn)
         .await?;
-        row.map(|row| json_column(&row, "configurations", "body")).transpose()
+        row.map(|row| json_column(&row, "configurations", "body"))
+            .transpose()
     }
 
     /// The opened secrets of a Session's configuration, at the point of use.
@@ -199,24 +228,39 @@ async fn record(
     project: ProjectId,
     id: SessionId,
 ) -> Result<Option<SessionRecord>, StoreError> {
-    let row = sqlx::query(RECORD).bind(id.to_string()).bind(project.to_string()).fetch_optional(conn).await?;
+    let row = sqlx::query(RECORD)
+        .bind(id.to_string())
+        .bind(project.to_string())
+        .fetch_optional(conn)
+        .await?;
     row.map(|row| read_record(&row)).transpose()
 }
 
 fn read_record(row: &AnyRow) -> Result<SessionRecord, StoreError> {
     let session: Session = json_column(row, "sessions", "session")?;
-    let environment: Option<Environment> = optional_json_column(row, "environments", "environment")?;
-    let reservation: Option<Reservation> = optional_json_column(row, "reservations", "reservation")?;
+    let environment: Option<Environment> =
+        optional_json_column(row, "environments", "environment")?;
+    let reservation: Option<Reservation> =
+        optional_json_column(row, "reservations", "reservation")?;
     let turn: Option<Turn> = optional_json_column(row, "turns", "turn")?;
     Ok(SessionRecord {
-        state: SessionState { environment, reservation, turn, ..SessionState::of(session) },
+        state: SessionState {
+            environment,
+            reservation,
+            turn,
+            ..SessionState::of(session)
+        },
         configuration: json_column(row, "configurations", "configuration")?,
         last_event: count_column(row, "sessions", "last_event")?,
     })
 }
 
 fn waits(record: &SessionRecord) -> bool {
-    record.state.turn.as_ref().is_some_and(|turn| turn.status() == TurnStatus::Waiting)
+    record
+        .state
+        .turn
+        .as_ref()
+        .is_some_and(|turn| turn.status() == TurnStatus::Waiting)
 }
 
 async fn add_calls(conn: &mut AnyConnection, record: &mut SessionRecord) -> Result<(), StoreError> {

@@ -1,7 +1,8 @@
 //! What there is to do: the scans of the scheduler (scheduler.md 3). A scan gives no right; each unit checks again.
 
 use domain::{
-    DeviceId, EnvironmentId, ReservationId, SessionId, Timestamp, TurnId, allocation::Allocation, binding::Binding,
+    DeviceId, EnvironmentId, ReservationId, SessionId, Timestamp, TurnId, allocation::Allocation,
+    binding::Binding,
 };
 use sqlx::Row;
 
@@ -83,7 +84,11 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// What the database says.
-    pub async fn pending_inputs(&self, after: Option<SessionId>, limit: u32) -> Result<Vec<PendingInput>, StoreError> {
+    pub async fn pending_inputs(
+        &self,
+        after: Option<SessionId>,
+        limit: u32,
+    ) -> Result<Vec<PendingInput>, StoreError> {
         let mut conn = self.connection().await?;
         let rows = sqlx::query(
             "SELECT session_id, id, deadline FROM reservations WHERE state = 'pending' AND session_id > $1 \
@@ -108,9 +113,15 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// What the database says.
-    pub async fn queued_turns(&self, after: Option<QueuedTurn>, limit: u32) -> Result<Vec<QueuedTurn>, StoreError> {
+    pub async fn queued_turns(
+        &self,
+        after: Option<QueuedTurn>,
+        limit: u32,
+    ) -> Result<Vec<QueuedTurn>, StoreError> {
         let mut conn = self.connection().await?;
-        let (at, id) = after.map_or((i64::MIN, String::new()), |turn| (turn.created_at.millis(), turn.turn.to_string()));
+        let (at, id) = after.map_or((i64::MIN, String::new()), |turn| {
+            (turn.created_at.millis(), turn.turn.to_string())
+        });
         let rows = sqlx::query(
             "SELECT t.session_id, t.id, t.created_at FROM turns t JOIN sessions s ON s.id = t.session_id \
              WHERE t.status = 'queued' AND s.deleted_at IS NULL AND (t.created_at, t.id) > ($1, $2) \
@@ -212,7 +223,9 @@ impl Reader<'_> {
         .bind(i64::from(limit))
         .fetch_all(&mut *conn)
         .await?;
-        rows.iter().map(|row| json_column(row, "allocations", "body")).collect()
+        rows.iter()
+            .map(|row| json_column(row, "allocations", "body"))
+            .collect()
     }
 
     /// The allocation of a Session.
@@ -230,11 +243,15 @@ impl Reader<'_> {
     /// What the database says.
     pub async fn releases(&self, device: DeviceId) -> Result<Vec<Binding>, StoreError> {
         let mut conn = self.connection().await?;
-        let rows = sqlx::query("SELECT body FROM bindings WHERE device_id = $1 AND release_owed = 1 ORDER BY id")
-            .bind(device.to_string())
-            .fetch_all(&mut *conn)
-            .await?;
-        rows.iter().map(|row| json_column(row, "bindings", "body")).collect()
+        let rows = sqlx::query(
+            "SELECT body FROM bindings WHERE device_id = $1 AND release_owed = 1 ORDER BY id",
+        )
+        .bind(device.to_string())
+        .fetch_all(&mut *conn)
+        .await?;
+        rows.iter()
+            .map(|row| json_column(row, "bindings", "body"))
+            .collect()
     }
 
     /// Bindings of a device that are not released: what its daemon may serve.
@@ -247,9 +264,14 @@ impl Reader<'_> {
             .bind(device.to_string())
             .fetch_all(&mut *conn)
             .await?;
-        let bindings: Vec<Binding> =
-            rows.iter().map(|row| json_column(row, "bindings", "body")).collect::<Result<_, _>>()?;
-        Ok(bindings.into_iter().filter(|binding| binding.release.is_none()).collect())
+        let bindings: Vec<Binding> = rows
+            .iter()
+            .map(|row| json_column(row, "bindings", "body"))
+            .collect::<Result<_, _>>()?;
+        Ok(bindings
+            .into_iter()
+            .filter(|binding| binding.release.is_none())
+            .collect())
     }
 
     /// Sessions that a new owner must settle, behind a cursor, at most `limit`: claimed Turns, running initializations,
@@ -273,6 +295,8 @@ impl Reader<'_> {
         .bind(i64::from(limit))
         .fetch_all(&mut *conn)
         .await?;
-        rows.iter().map(|row| id_column(row, "turns", "session_id")).collect()
+        rows.iter()
+            .map(|row| id_column(row, "turns", "session_id"))
+            .collect()
     }
 }

@@ -5,7 +5,10 @@ use std::{sync::Arc, time::Duration};
 use sqlx::{AnyConnection, AssertSqlSafe, Connection};
 
 use super::postgres;
-use crate::{Location, Store, StoreError, StoreSettings, UnitError, expect_no_refusal, tx::Tx, unit::Unit};
+use crate::{
+    Location, Store, StoreError, StoreSettings, UnitError, store::expect_no_refusal, tx::Tx,
+    unit::Unit,
+};
 
 /// One database that goes away with this value (SQLite) or with its server (PostgreSQL).
 pub struct TestDatabase {
@@ -23,7 +26,10 @@ impl TestDatabase {
         let folder = tempfile::tempdir().expect("a temporary folder");
         // The name proves that a path is no URL.
         let path = folder.path().join("a b?c#d%20.db");
-        Self { location: Location::File(path), _folder: Some(folder) }
+        Self {
+            location: Location::File(path),
+            _folder: Some(folder),
+        }
     }
 
     /// A new database on the server that `BERTH_TEST_POSTGRES_URL` names (a superuser without a password), or on a
@@ -36,15 +42,25 @@ impl TestDatabase {
         let server = postgres::url();
         let name = format!("berth_{}", uuid::Uuid::new_v4().simple());
         sqlx::any::install_default_drivers();
-        let mut admin = AnyConnection::connect(&server).await.expect("the test server answers");
-        sqlx::query(AssertSqlSafe(format!("CREATE DATABASE {name} TEMPLATE template0")))
-            .execute(&mut admin)
+        let mut admin = AnyConnection::connect(&server)
             .await
-            .expect("a test database");
+            .expect("the test server answers");
+        sqlx::query(AssertSqlSafe(format!(
+            "CREATE DATABASE {name} TEMPLATE template0"
+        )))
+        .execute(&mut admin)
+        .await
+        .expect("a test database");
         admin.close().await.expect("a clean end");
         let mut url = url::Url::parse(&server).expect("a URL");
         url.set_path(&name);
-        Self { location: Location::Server { url: url.into(), password: None }, _folder: None }
+        Self {
+            location: Location::Server {
+                url: url.into(),
+                password: None,
+            },
+            _folder: None,
+        }
     }
 
     /// Where it is.
@@ -92,16 +108,28 @@ impl TestDatabase {
 /// Tables whose rows are part of the state.
 const TABLES: &[(&str, &str)] = &[
     ("lease", "cast(epoch AS TEXT) || coalesce(owner, '')"),
-    ("projects", "id || name || coalesce(cast(archived_at AS TEXT), '')"),
+    (
+        "projects",
+        "id || name || coalesce(cast(archived_at AS TEXT), '')",
+    ),
     ("api_keys", "id || coalesce(cast(revoked_at AS TEXT), '')"),
-    ("agents", "id || body || coalesce(cast(deleted_at AS TEXT), '')"),
+    (
+        "agents",
+        "id || body || coalesce(cast(deleted_at AS TEXT), '')",
+    ),
     ("model_defaults", "harness || body"),
     ("write_operations", "id || action"),
     ("audit_log", "id || action"),
     ("creations", "key || digest || session_id"),
     ("configurations", "id || body"),
-    ("sessions", "id || cast(last_event AS TEXT) || coalesce(cast(deleted_at AS TEXT), '') || body"),
-    ("environments", "id || status || initialization || connection || body"),
+    (
+        "sessions",
+        "id || cast(last_event AS TEXT) || coalesce(cast(deleted_at AS TEXT), '') || body",
+    ),
+    (
+        "environments",
+        "id || status || initialization || connection || body",
+    ),
     ("reservations", "id || state || body || messages"),
     ("turns", "id || status || body"),
     ("inputs", "id || body"),
@@ -111,7 +139,10 @@ const TABLES: &[(&str, &str)] = &[
     ("devices", "id || body"),
     ("bindings", "id || body"),
     ("allocations", "id || body"),
-    ("artifacts", "id || path || digest || coalesce(cast(deleted_at AS TEXT), '')"),
+    (
+        "artifacts",
+        "id || path || digest || coalesce(cast(deleted_at AS TEXT), '')",
+    ),
     ("provider_state", "provider || scope || key"),
     ("events", "session_id || cast(number AS TEXT) || id || body"),
 ];
@@ -120,9 +151,11 @@ async fn dump(conn: &mut AnyConnection) -> Result<String, StoreError> {
     use sqlx::Row;
     let mut out = String::new();
     for (table, text) in TABLES {
-        let rows = sqlx::query(AssertSqlSafe(format!("SELECT {text} AS line FROM {table} ORDER BY 1")))
-            .fetch_all(&mut *conn)
-            .await?;
+        let rows = sqlx::query(AssertSqlSafe(format!(
+            "SELECT {text} AS line FROM {table} ORDER BY 1"
+        )))
+        .fetch_all(&mut *conn)
+        .await?;
         for row in rows {
             out.push_str(table);
             out.push(' ');
@@ -153,5 +186,9 @@ pub async fn move_clock(store: &Store, by: Duration) -> Result<(), StoreError> {
             Ok(())
         }
     }
-    expect_no_refusal(store.write(MoveClock(i64::try_from(by.as_millis()).unwrap_or(i64::MAX))).await)
+    expect_no_refusal(
+        store
+            .write(MoveClock(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)))
+            .await,
+    )
 }

@@ -29,9 +29,16 @@ impl Unit for ReserveAllocation {
         let state = locked(tx, self.session, None, &Parts::whole()).await?;
         // Leased units run one after another, so the count cannot change before the commit.
         let used = allocations::holding(tx.conn, &self.reserve.provider).await?;
-        let capacity = Capacity { used, limit: self.limit };
+        let capacity = Capacity {
+            used,
+            limit: self.limit,
+        };
         let reserve = self.reserve.clone();
-        Ok(decide_and_apply(tx, self.session, |cx| allocation::reserve(&state, capacity, reserve, cx)).await?.0)
+        Ok(decide_and_apply(tx, self.session, |cx| {
+            allocation::reserve(&state, capacity, reserve, cx)
+        })
+        .await?
+        .0)
     }
 }
 
@@ -137,7 +144,10 @@ impl Unit for BeginResume {
             Some(allocation) => allocations::holding(tx.conn, &allocation.provider).await?,
             None => 0,
         };
-        let capacity = Capacity { used, limit: self.limit };
+        let capacity = Capacity {
+            used,
+            limit: self.limit,
+        };
         let (answer, _) = decide_and_apply(tx, self.session, |_cx| {
             allocation::begin_resume(&state, self.revision, capacity, self.operation)
         })

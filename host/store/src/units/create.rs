@@ -1,6 +1,9 @@
 //! `CreateSession`: the retry identity decides first; only its winner makes anything (S-SES-11).
 
-use domain::{Digest, Refusal, SessionId, SessionState, session::{self, NewSession}};
+use domain::{
+    Digest, Refusal, SessionId, SessionState,
+    session::{self, NewSession},
+};
 
 use super::decide;
 use crate::{
@@ -55,7 +58,8 @@ impl Unit for CreateSession {
         if let Some((key, digest)) = &self.key {
             let now = tx.now().await?.millis();
             let (project, digest, mine) = (project.to_string(), digest.to_string(), id.to_string());
-            let holder = sessions::claim_creation(tx.conn, &project, key, &digest, &mine, now).await?;
+            let holder =
+                sessions::claim_creation(tx.conn, &project, key, &digest, &mine, now).await?;
             if holder.session_id != mine {
                 if holder.digest != digest {
                     return Err(UnitError::Refused(Refusal::KeyConflict));
@@ -79,6 +83,9 @@ impl Unit for CreateSession {
         if let Some(by) = &self.provenance {
             provenance::record(tx, project, by, Operation::new("create", "session", id)).await?;
         }
-        Ok(Created::Now { state: Box::new(decided.answer), last_event })
+        Ok(Created::Now {
+            state: Box::new(decided.answer),
+            last_event,
+        })
     }
 }

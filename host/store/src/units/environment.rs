@@ -33,14 +33,21 @@ impl SessionUnit for ObserveConnection {
     }
 
     fn parts(&self) -> Parts {
-        Parts { calls: true, ..Parts::default() }
+        Parts {
+            calls: true,
+            ..Parts::default()
+        }
     }
 
     fn durability(&self) -> Durability {
         Durability::Flushed
     }
 
-    fn decide(&self, state: &SessionState, cx: &mut Context<'_>) -> Result<Decided<Observed>, Refusal> {
+    fn decide(
+        &self,
+        state: &SessionState,
+        cx: &mut Context<'_>,
+    ) -> Result<Decided<Observed>, Refusal> {
         environment::observe(state, self.observe, cx)
     }
 }
@@ -64,10 +71,17 @@ impl SessionUnit for BindDevice {
     }
 
     fn parts(&self) -> Parts {
-        Parts { binding: true, ..Parts::default() }
+        Parts {
+            binding: true,
+            ..Parts::default()
+        }
     }
 
-    fn decide(&self, state: &SessionState, cx: &mut Context<'_>) -> Result<Decided<Option<Binding>>, Refusal> {
+    fn decide(
+        &self,
+        state: &SessionState,
+        cx: &mut Context<'_>,
+    ) -> Result<Decided<Option<Binding>>, Refusal> {
         binding::choose(state, self.device, cx)
     }
 }
@@ -93,7 +107,10 @@ impl SessionUnit for AckRelease {
     }
 
     fn parts(&self) -> Parts {
-        Parts { binding: true, ..Parts::default() }
+        Parts {
+            binding: true,
+            ..Parts::default()
+        }
     }
 
     fn decide(&self, state: &SessionState, cx: &mut Context<'_>) -> Result<Decided<bool>, Refusal> {
@@ -118,8 +135,15 @@ impl Unit for BeginInit {
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<bool, UnitError<Refusal>> {
         let state = locked(tx, self.session, None, &Parts::default()).await?;
-        let begin = environment::BeginInit { owner_epoch: tx.epoch()?, generation: self.generation };
-        Ok(decide_and_apply(tx, self.session, |cx| environment::begin_init(&state, begin, cx)).await?.0)
+        let begin = environment::BeginInit {
+            owner_epoch: tx.epoch()?,
+            generation: self.generation,
+        };
+        Ok(decide_and_apply(tx, self.session, |cx| {
+            environment::begin_init(&state, begin, cx)
+        })
+        .await?
+        .0)
     }
 }
 
@@ -143,7 +167,10 @@ impl Unit for CompleteInit {
     type Refusal = Refusal;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<bool, UnitError<Refusal>> {
-        let parts = Parts { binding: true, ..Parts::default() };
+        let parts = Parts {
+            binding: true,
+            ..Parts::default()
+        };
         let state = locked(tx, self.session, None, &parts).await?;
         let complete = environment::CompleteInit {
             owner_epoch: tx.epoch()?,
@@ -151,7 +178,11 @@ impl Unit for CompleteInit {
             binding_id: self.binding,
             binding_epoch: self.binding_epoch,
         };
-        Ok(decide_and_apply(tx, self.session, |cx| environment::complete_init(&state, complete, cx)).await?.0)
+        Ok(decide_and_apply(tx, self.session, |cx| {
+            environment::complete_init(&state, complete, cx)
+        })
+        .await?
+        .0)
     }
 }
 
@@ -174,7 +205,10 @@ impl SessionUnit for FailEnvironment {
     }
 
     fn parts(&self) -> Parts {
-        Parts { calls: true, ..Parts::default() }
+        Parts {
+            calls: true,
+            ..Parts::default()
+        }
     }
 
     fn decide(&self, state: &SessionState, cx: &mut Context<'_>) -> Result<Decided<bool>, Refusal> {

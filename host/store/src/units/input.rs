@@ -38,14 +38,26 @@ impl SessionUnit for AdmitInput {
     }
 
     fn parts(&self) -> Parts {
-        let mut parts = Parts { retry_key: self.admit.key.clone(), binding: true, ..Parts::default() };
+        let mut parts = Parts {
+            retry_key: self.admit.key.clone(),
+            binding: true,
+            ..Parts::default()
+        };
         match &self.admit.batch {
             Batch::Messages(_) => parts.inputs = true,
             // A cancel of a queued Turn ends it, with everything that belongs to an end (T4).
-            Batch::Cancel => parts = Parts { retry_key: parts.retry_key, ..Parts::whole() },
+            Batch::Cancel => {
+                parts = Parts {
+                    retry_key: parts.retry_key,
+                    ..Parts::whole()
+                }
+            }
             Batch::Results(results) => {
                 parts.calls = true;
-                parts.named_calls = results.iter().map(|result| result.call_id.clone()).collect();
+                parts.named_calls = results
+                    .iter()
+                    .map(|result| result.call_id.clone())
+                    .collect();
             }
         }
         parts
@@ -56,7 +68,11 @@ impl SessionUnit for AdmitInput {
         Some((by, Operation::new("send_events", "session", self.session)))
     }
 
-    fn decide(&self, state: &SessionState, cx: &mut Context<'_>) -> Result<Decided<Admission>, Refusal> {
+    fn decide(
+        &self,
+        state: &SessionState,
+        cx: &mut Context<'_>,
+    ) -> Result<Decided<Admission>, Refusal> {
         admit(state, self.admit.clone(), cx)
     }
 }

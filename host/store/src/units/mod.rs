@@ -11,7 +11,7 @@ pub mod retention;
 pub mod session;
 pub mod turn;
 
-use domain::{Changes, Context, Decided, ProjectId, Refusal, SessionId, SessionState};
+use domain::{Context, Decided, ProjectId, Refusal, SessionId, SessionState};
 
 use crate::{
     apply::apply,
@@ -58,7 +58,11 @@ pub trait SessionUnit: Send + Sync + 'static {
     ///
     /// # Errors
     /// The rules' refusal; then nothing is written.
-    fn decide(&self, state: &SessionState, cx: &mut Context<'_>) -> Result<Decided<Self::Answer>, Refusal>;
+    fn decide(
+        &self,
+        state: &SessionState,
+        cx: &mut Context<'_>,
+    ) -> Result<Decided<Self::Answer>, Refusal>;
 }
 
 impl<S: SessionUnit> Unit for S {
@@ -94,7 +98,9 @@ pub(crate) async fn locked(
         return Err(UnitError::Refused(Refusal::NotFound));
     }
     match load(tx.conn, session, parts).await? {
-        Some((state, _)) if project.is_none_or(|project| project == state.session.project_id) => Ok(state),
+        Some((state, _)) if project.is_none_or(|project| project == state.session.project_id) => {
+            Ok(state)
+        }
         _ => Err(UnitError::Refused(Refusal::NotFound)),
     }
 }
@@ -119,11 +125,4 @@ pub(crate) async fn decide_and_apply<A>(
     let changed = !changes.is_empty();
     apply(tx, session, changes).await?;
     Ok((answer, changed))
-}
-
-/// Takes the changes of one step into the state, so that the next step of the same unit goes on from it.
-pub(crate) fn advance(state: &mut SessionState, changes: &Changes) {
-    for write in &changes.writes {
-        state.take(write);
-    }
 }

@@ -6,8 +6,8 @@ use domain::{
     turn,
 };
 
-use super::{advance, decide, locked};
-use crate::{apply::apply, error::UnitError, load::Parts, tx::Tx, unit::Unit};
+use super::{decide_and_apply, locked};
+use crate::{error::UnitError, load::Parts, tx::Tx, unit::Unit};
 
 /// Settles what a former owner left behind: its claim, its initialization, its connection, in this order.
 /// Running it again changes nothing (I30). The answer tells whether anything changed.
@@ -24,29 +24,33 @@ impl Unit for RecoverSession {
     type Refusal = Refusal;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<bool, UnitError<Refusal>> {
-        let mut state = locked(tx, self.session, None, &Parts::whole()).await?;
-        let mut changed = false;
-        let interrupted = decide(tx, |cx| turn::interrupt(&state, cx)).await?;
-        changed |= interrupted.answer;
-        advance(&mut state, &interrupted.changes);
-        apply(tx, self.session, interrupted.changes).await?;
-        let running = |environment: &domain::environment::Environment| {
+        let parts = Parts::whole();
+        let state = locked(tx, self.session, None, &parts).await?;
+        let (interrupted, _) =
+            decide_and_apply(tx, self.session, |cx| turn::interrupt(&state, cx)).await?;
+        let state = locked(tx, self.session, None, &parts).await?;
+        let initializing = state.environment.as_ref().is_some_and(|environment| {
             matches!(environment.initialization, Initialization::Running { .. })
-        };
-        if state.environment.as_ref().is_some_and(running) {
-            let failed = decide(tx, |cx| environment::fail(&state, FailureReason::Incomplete, cx)).await?;
-            changed |= failed.answer;
-            advance(&mut state, &failed.changes);
-            apply(tx, self.session, failed.changes).await?;
+        });
+        if initializing {
+            decide_and_apply(tx, self.session, |cx| {
+                environment::fail(&state, FailureReason::Incomplete, cx)
+            })
+            .await?;
         }
-        let seen = |environment: &domain::environment::Environment| {
-            matches!(environment.observation.state, ConnectionState::Registered | ConnectionState::Connected)
-        };
-        if state.environment.as_ref().is_some_and(seen) {
-            let lost = decide(tx, |cx| environment::observe(&state, Observe::OwnerLost, cx)).await?;
-            changed = true;
-            apply(tx, self.session, lost.changes).await?;
+        let state = locked(tx, self.session, None, &parts).await?;
+        let observed = state.environment.as_ref().is_some_and(|environment| {
+            matches!(
+                environment.observation.state,
+                ConnectionState::Registered | ConnectionState::Connected
+            )
+        });
+        if observed {
+            decide_and_apply(tx, self.session, |cx| {
+                environment::observe(&state, Observe::OwnerLost, cx)
+            })
+            .await?;
         }
-        Ok(changed)
+        Ok(interrupted || initializing || observed)
     }
 }

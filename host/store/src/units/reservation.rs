@@ -43,9 +43,17 @@ impl Unit for ExpireReservation {
         if !tx.try_lock_session(self.session).await? {
             return Ok(Expired::Locked);
         }
-        let parts = Parts { calls: true, ..Parts::default() };
-        let Some((state, _)) = load(tx.conn, self.session, &parts).await? else { return Ok(Expired::NotDue) };
-        let (done, _) = decide_and_apply(tx, self.session, |cx| reservation::expire(&state, self.reservation, cx)).await?;
+        let parts = Parts {
+            calls: true,
+            ..Parts::default()
+        };
+        let Some((state, _)) = load(tx.conn, self.session, &parts).await? else {
+            return Ok(Expired::NotDue);
+        };
+        let (done, _) = decide_and_apply(tx, self.session, |cx| {
+            reservation::expire(&state, self.reservation, cx)
+        })
+        .await?;
         Ok(if done { Expired::Now } else { Expired::NotDue })
     }
 }
@@ -69,7 +77,10 @@ impl SessionUnit for FailReservation {
     }
 
     fn parts(&self) -> Parts {
-        Parts { calls: true, ..Parts::default() }
+        Parts {
+            calls: true,
+            ..Parts::default()
+        }
     }
 
     fn decide(&self, state: &SessionState, cx: &mut Context<'_>) -> Result<Decided<bool>, Refusal> {
@@ -94,11 +105,18 @@ impl Unit for Promote {
     type Refusal = Refusal;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Promotion, UnitError<Refusal>> {
-        let parts = Parts { binding: true, calls: true, ..Parts::default() };
+        let parts = Parts {
+            binding: true,
+            calls: true,
+            ..Parts::default()
+        };
         let state = super::locked(tx, self.session, None, &parts).await?;
         let mut promote = self.promote;
         promote.claim.owner_epoch = tx.epoch()?;
-        let (answer, _) = decide_and_apply(tx, self.session, |cx| reservation::promote(&state, promote, cx)).await?;
+        let (answer, _) = decide_and_apply(tx, self.session, |cx| {
+            reservation::promote(&state, promote, cx)
+        })
+        .await?;
         Ok(answer)
     }
 }

@@ -46,7 +46,15 @@ impl Unit for SweepDeleted {
             if !tx.try_lock_session(session).await? {
                 continue;
             }
-            apply(tx, session, Changes { writes: vec![Write::PurgeSession(session)], ..Changes::default() }).await?;
+            apply(
+                tx,
+                session,
+                Changes {
+                    writes: vec![Write::PurgeSession(session)],
+                    ..Changes::default()
+                },
+            )
+            .await?;
             purged.push(session);
         }
         Ok(purged)
@@ -87,9 +95,21 @@ impl Unit for TrimEvents {
             if !tx.try_lock_session(session_id).await? {
                 continue;
             }
-            let through = count_column(row, "sessions", "last_event")?.saturating_sub(u64::from(self.window));
-            let writes = vec![Write::TrimDeltas { session_id, through }];
-            apply(tx, session_id, Changes { writes, ..Changes::default() }).await?;
+            let through =
+                count_column(row, "sessions", "last_event")?.saturating_sub(u64::from(self.window));
+            let writes = vec![Write::TrimDeltas {
+                session_id,
+                through,
+            }];
+            apply(
+                tx,
+                session_id,
+                Changes {
+                    writes,
+                    ..Changes::default()
+                },
+            )
+            .await?;
         }
         Ok(rows.len())
     }

@@ -85,7 +85,11 @@ impl SessionUnit for DeleteSession {
         Some((by, Operation::new("delete", "session", self.session)))
     }
 
-    fn decide(&self, state: &SessionState, cx: &mut Context<'_>) -> Result<Decided<Deleted>, Refusal> {
+    fn decide(
+        &self,
+        state: &SessionState,
+        cx: &mut Context<'_>,
+    ) -> Result<Decided<Deleted>, Refusal> {
         session::delete(state, cx)
     }
 }

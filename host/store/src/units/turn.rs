@@ -5,7 +5,7 @@ use domain::{
     artifact::{Captured, CapturedFile},
     projection::{self, Append, Appended},
     run::{EventBody, ItemBody, RunEvent},
-    turn::{self, Claim, Claimed, Finished, RunEnd, Settled, TurnEnd, TurnFailure},
+    turn::{self, Claim, Claimed, Ending, Settled},
 };
 
 use super::{SessionUnit, decide_and_apply, locked};
@@ -35,10 +35,21 @@ impl Unit for ClaimTurn {
     type Refusal = Refusal;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Claimed, UnitError<Refusal>> {
-        let parts = Parts { inputs: true, binding: true, calls: true, ..Parts::default() };
+        let parts = Parts {
+            inputs: true,
+            binding: true,
+            calls: true,
+            ..Parts::default()
+        };
         let state = locked(tx, self.session, None, &parts).await?;
-        let claim = Claim { owner_epoch: tx.epoch()?, ..self.claim };
-        let (answer, _) = decide_and_apply(tx, self.session, |cx| turn::claim(&state, self.turn, claim, cx)).await?;
+        let claim = Claim {
+            owner_epoch: tx.epoch()?,
+            ..self.claim
+        };
+        let (answer, _) = decide_and_apply(tx, self.session, |cx| {
+            turn::claim(&state, self.turn, claim, cx)
+        })
+        .await?;
         Ok(answer)
     }
 }
@@ -95,7 +106,12 @@ impl SessionUnit for AppendRun {
                 item_keys.push(key.to_owned());
             }
         }
-        Parts { calls: true, open_items: true, item_keys, ..Parts::default() }
+        Parts {
+            calls: true,
+            open_items: true,
+            item_keys,
+            ..Parts::default()
+        }
     }
 
     /// A function call, a native session and the facts of Subagents must not be acknowledged before they are on disk.
@@ -110,10 +126,18 @@ impl SessionUnit for AppendRun {
             | EventBody::Error(_)
             | EventBody::Done(_) => false,
         };
-        if self.append.events.iter().any(synced) { Durability::Synced } else { Durability::Flushed }
+        if self.append.events.iter().any(synced) {
+            Durability::Synced
+        } else {
+            Durability::Flushed
+        }
     }
 
-    fn decide(&self, state: &SessionState, cx: &mut Context<'_>) -> Result<Decided<Appended>, Refusal> {
+    fn decide(
+        &self,
+        state: &SessionState,
+        cx: &mut Context<'_>,
+    ) -> Result<Decided<Appended>, Refusal> {
         projection::apply(state, self.append.clone(), cx)
     }
 }
@@ -152,10 +176,17 @@ impl SessionUnit for ConfirmInput {
     }
 
     fn parts(&self) -> Parts {
-        Parts { inputs: true, ..Parts::default() }
+        Parts {
+            inputs: true,
+            ..Parts::default()
+        }
     }
 
-    fn decide(&self, state: &SessionState, _cx: &mut Context<'_>) -> Result<Decided<bool>, Refusal> {
+    fn decide(
+        &self,
+        state: &SessionState,
+        _cx: &mut Context<'_>,
+    ) -> Result<Decided<bool>, Refusal> {
         turn::input_settled(state, self.confirm)
     }
 }
@@ -179,7 +210,11 @@ impl SessionUnit for ApplyResult {
     }
 
     fn parts(&self) -> Parts {
-        Parts { calls: true, open_items: true, ..Parts::default() }
+        Parts {
+            calls: true,
+            open_items: true,
+            ..Parts::default()
+        }
     }
 
     fn decide(&self, state: &SessionState, cx: &mut Context<'_>) -> Result<Decided<bool>, Refusal> {
@@ -187,15 +222,13 @@ impl SessionUnit for ApplyResult {
     }
 }
 
-/// The native Run ended: the Turn ends, or its outputs are captured (T14, T15, T19, T20, T22).
-#[derive(Debug, Clone)]
+/// The native Run ended without an error: the Turn ends, or its outputs are captured (T14, T15, T20, T22).
+#[derive(Debug, Clone, Copy)]
 pub struct SettleRun {
     /// Its Session.
     pub session: SessionId,
     /// The Run.
     pub run: RunId,
-    /// How it ended.
-    pub end: RunEnd,
 }
 
 impl SessionUnit for SettleRun {
@@ -211,22 +244,13 @@ impl SessionUnit for SettleRun {
         Parts::whole()
     }
 
-    fn decide(&self, state: &SessionState, cx: &mut Context<'_>) -> Result<Decided<Settled>, Refusal> {
-        turn::settle(state, self.run, &self.end, cx)
+    fn decide(
+        &self,
+        state: &SessionState,
+        cx: &mut Context<'_>,
+    ) -> Result<Decided<Settled>, Refusal> {
+        turn::settle(state, self.run, cx)
     }
-}
-
-/// How a claimed Turn ends when its Run alone does not decide.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ending {
-    /// Every output was transferred and verified, its blobs are stored (T16, T18).
-    Captured(Vec<CapturedFile>),
-    /// The capture was refused, lost, over a limit or dropped (T17, T18).
-    CaptureFailed,
-    /// A cancel was found before Start was sent, by the process with the right to send it (T21).
-    NotStarted,
-    /// T22.
-    Failed(TurnFailure),
 }
 
 /// Ends a claimed Turn; Artifacts are published in the same transaction (SC-7.7).
@@ -236,31 +260,32 @@ pub struct FinishTurn {
     pub session: SessionId,
     /// The Run.
     pub run: RunId,
-    /// How it ends.
+    /// What is proposed; the decision is made under the Session lock.
     pub ending: Ending,
+    /// Every output, transferred and verified, its blobs stored; empty unless the Turn was capturing.
+    pub captured: Vec<CapturedFile>,
 }
 
 impl Unit for FinishTurn {
     const NAME: &'static str = "FinishTurn";
     const LEASED: bool = true;
-    type Answer = Finished;
+    type Answer = Settled;
     type Refusal = Refusal;
 
-    async fn run(&self, tx: &mut Tx<'_>) -> Result<Finished, UnitError<Refusal>> {
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<Settled, UnitError<Refusal>> {
         let state = locked(tx, self.session, None, &Parts::whole()).await?;
-        let end = match &self.ending {
-            Ending::Captured(files) => {
-                let mut newest = Vec::new();
-                for file in files {
-                    newest.extend(artifacts::newest(tx.conn, self.session, &file.path).await?);
-                }
-                TurnEnd::Captured(Captured { files: files.clone(), newest })
-            }
-            Ending::CaptureFailed => TurnEnd::CaptureFailed,
-            Ending::NotStarted => TurnEnd::NotStarted,
-            Ending::Failed(cause) => TurnEnd::Failed(*cause),
+        let mut newest = Vec::new();
+        for file in &self.captured {
+            newest.extend(artifacts::newest(tx.conn, self.session, &file.path).await?);
+        }
+        let captured = Captured {
+            files: self.captured.clone(),
+            newest,
         };
-        let (answer, _) = decide_and_apply(tx, self.session, |cx| turn::finish(&state, self.run, end, cx)).await?;
+        let (answer, _) = decide_and_apply(tx, self.session, |cx| {
+            turn::finish(&state, self.run, self.ending, captured, cx)
+        })
+        .await?;
         Ok(answer)
     }
 }

@@ -2,7 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::{
-    sync::{Arc, Mutex, atomic::{AtomicU32, Ordering}},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
@@ -49,7 +52,12 @@ enum Then {
 }
 
 fn add(name: &str) -> Add {
-    Add { name: name.to_owned(), gate: None, entered: None, then: Then::Commit }
+    Add {
+        name: name.to_owned(),
+        gate: None,
+        entered: None,
+        then: Then::Commit,
+    }
 }
 
 impl Add {
@@ -104,13 +112,19 @@ impl Unit for LeasedAdd {
 }
 
 async fn names(store: &Store) -> Vec<String> {
-    let rows = sqlx::query("SELECT name FROM projects ORDER BY name").fetch_all(&store.inner.readers).await.unwrap();
+    let rows = sqlx::query("SELECT name FROM projects ORDER BY name")
+        .fetch_all(&store.inner.readers)
+        .await
+        .unwrap();
     rows.iter().map(|row| row.get(0)).collect()
 }
 
 async fn own(store: &Store) -> OwnerId {
     let owner = OwnerId::new(uuid::Uuid::new_v4());
-    assert!(matches!(store.acquire_lease(owner, false).await.unwrap(), Acquired::Held(_)));
+    assert!(matches!(
+        store.acquire_lease(owner, false).await.unwrap(),
+        Acquired::Held(_)
+    ));
     owner
 }
 
@@ -323,7 +337,11 @@ async fn a_cut_connection_is_replaced_on_postgres() {
     let store = db.open().await;
     own(&store).await;
     let (gate, entered) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
-    let cut = LeasedAdd(Add { gate: Some(gate.clone()), entered: Some(entered.clone()), ..add("cut") });
+    let cut = LeasedAdd(Add {
+        gate: Some(gate.clone()),
+        entered: Some(entered.clone()),
+        ..add("cut")
+    });
     let cut = tokio::spawn({
         let store = store.clone();
         async move { store.write(cut).await }
