@@ -1,0 +1,558 @@
+//! Core's end of one connection as a machine without a socket: messages, commands and the time go in; messages, notices and a
+//! close come out. One value lives as long as one socket, so nothing of an older connection can reach a newer one (RP-3.7).
+//!
+//! It greets, keeps the heartbeat, writes requests and matches their receipts, orders the events of Runs, and decides when
+//! the peer broke the protocol. It never decides what a Session does: that is the scheduler's, which sees only notices.
+
+mod admissions;
+mod export;
+mod requests;
+mod runs;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, VecDeque};
+
+use domain::run::{Binding, HarnessOffer, PrepareStatus, RunEvent};
+use domain::{ConnectionId, DeviceId, FrameId, InstallationId, PrepareId, RunId};
+
+use crate::moment::Moment;
+use crate::wire::{
+    Active, Answer, Chunk, CloseReason, CoreFrame, ExportEntry, Fault, FaultCode, Goodbye,
+    Heartbeat, HeartbeatAck, Hello, Limits, Message, Progress, ProtocolError, Request, RequestType,
+    RunAck, RuntimeFrame, Undecodable, Welcome, limits,
+};
+use requests::Requests;
+use runs::Runs;
+
+/// What is fixed for one connection.
+#[derive(Debug, Clone)]
+pub struct CoreSettings {
+    /// This socket.
+    pub connection_id: ConnectionId,
+    /// The device whose credential opened it.
+    pub device_id: DeviceId,
+    /// This installation.
+    pub installation_id: InstallationId,
+    /// Epoch of this Core's lease.
+    pub owner_epoch: u64,
+    /// Heartbeat interval in milliseconds.
+    pub heartbeat_ms: u64,
+    /// Silence that closes, in milliseconds.
+    pub idle_close_ms: u64,
+    /// Features offered (RP-3.5).
+    pub features: Vec<String>,
+    /// Limits that the Runtime obeys.
+    pub limits: Limits,
+}
+
+/// What Core wants of the connection.
+#[derive(Debug)]
+pub enum Command {
+    /// The `hello` is registered in the store. No held Run goes on, so the Runtime cancels each (architecture 10).
+    Welcome,
+    /// Sends a request, with the body that follows it in chunks.
+    Request {
+        /// The request.
+        request: Box<Request>,
+        /// Body of a step or write that has one.
+        body: Option<Vec<u8>>,
+    },
+    /// Events up to `seq` are committed (RP-11.2).
+    Acknowledge {
+        /// The Run.
+        run_id: RunId,
+        /// Cumulative.
+        seq: u64,
+    },
+    /// The bytes of an export were taken over, so as many more may come.
+    Credit {
+        /// Binding of the export.
+        binding: Binding,
+        /// Its stream.
+        stream: u32,
+        /// Bytes.
+        bytes: u64,
+    },
+    /// Nobody waits for the answers of this request any more; late ones are dropped.
+    Forget {
+        /// The request.
+        id: FrameId,
+    },
+    /// Nobody observes this Run any more.
+    ForgetRun {
+        /// The Run.
+        run_id: RunId,
+    },
+    /// Ends the connection.
+    Close {
+        /// Why.
+        reason: CloseReason,
+        /// When the Runtime may come back.
+        retry_after_ms: Option<u64>,
+    },
+}
+
+/// How a request ended, or why nobody knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Settled {
+    /// A final receipt.
+    Receipt(Answer),
+    /// The status `started`, or the first event of the Run (RP-10.6).
+    Started,
+    /// The frame was never handed to the socket: certainly nothing happened.
+    NotSent(NotSent),
+    /// The connection ended before a receipt: unknown (RP-5.2).
+    Lost,
+    /// No receipt in the time of its kind: unknown (RP-12.2, RP-13.3).
+    TimedOut,
+}
+
+/// Why a frame was never sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotSent {
+    /// The connection is not open.
+    Closed,
+    /// The Session is not bound on this connection (RP-8.1).
+    NotBound,
+    /// The frame exceeds the limit of its type (RP-4).
+    TooLong,
+    /// More admissions than a connection holds (RP-10.13).
+    TooManyAdmissions,
+    /// The same id was used before on this connection (RP-6.2).
+    Repeated,
+}
+
+/// Why the observation of a Run ended without `done` (RP-11.10).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunBreak {
+    /// The connection ended.
+    Lost,
+    /// An event number was left out (RP-11.2).
+    Gap,
+    /// More events than the window allows without acknowledgement (RP-11.11).
+    Overflow,
+}
+
+/// What Core learns.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A valid `hello`: register it, then [`Command::Welcome`].
+    Hello(Box<Hello>),
+    /// Sign of life; authenticate the credential again (RP-3.12).
+    Heartbeat {
+        /// Counters, a hint only.
+        active: Active,
+        /// What the Runtime offers now, if it narrowed.
+        offers: Option<Vec<HarnessOffer>>,
+    },
+    /// The Session is bound on this connection.
+    Bound(Binding),
+    /// A request progressed.
+    Progress {
+        /// The request.
+        id: FrameId,
+        /// How far.
+        progress: Progress,
+    },
+    /// A request ended.
+    Settled {
+        /// The request.
+        id: FrameId,
+        /// Its type.
+        of: RequestType,
+        /// How.
+        settled: Settled,
+    },
+    /// A new observation of an admission (RP-10.3). After a final state nothing more is said about its request.
+    Prepare {
+        /// Its binding.
+        binding: Binding,
+        /// The observation.
+        status: PrepareStatus,
+    },
+    /// Events of a Run, in order and without gap or repeat.
+    Events {
+        /// The Run.
+        run_id: RunId,
+        /// Number of the first.
+        seq: u64,
+        /// The events.
+        events: Vec<RunEvent>,
+    },
+    /// No more events of this Run will come.
+    RunBroken {
+        /// The Run.
+        run_id: RunId,
+        /// Why.
+        why: RunBreak,
+    },
+    /// A file of an export begins.
+    ExportEntry {
+        /// The export.
+        id: FrameId,
+        /// The file.
+        entry: ExportEntry,
+    },
+    /// Bytes of the file that began last.
+    ExportBytes {
+        /// The export.
+        id: FrameId,
+        /// Bytes in order.
+        bytes: Vec<u8>,
+    },
+    /// The file is complete.
+    ExportEntryEnd {
+        /// The export.
+        id: FrameId,
+        /// SHA-256 of its bytes.
+        sha256: String,
+        /// No bytes were sent, Core has them.
+        skipped: bool,
+    },
+    /// The Runtime announced that it leaves.
+    Goodbye(CloseReason),
+    /// A frame of the peer was not usable; for the log.
+    Faulty(Box<Fault>),
+}
+
+/// What comes out.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Write this message.
+    Send(Message),
+    /// Tell Core.
+    Notice(Notice),
+    /// Close the socket with this reason; nothing follows.
+    Close(CloseReason),
+}
+
+#[derive(Debug)]
+enum State {
+    /// Waiting for `hello`, until.
+    Greeting(Moment),
+    /// `hello` is being registered, until.
+    Registering(Moment),
+    /// Working.
+    Open,
+    /// Over.
+    Closed,
+}
+
+/// Core's end of one connection.
+#[derive(Debug)]
+pub struct CoreEnd {
+    settings: CoreSettings,
+    state: State,
+    offers: Vec<HarnessOffer>,
+    last_heard: Moment,
+    last_heartbeat: u64,
+    bound: HashMap<domain::BindingId, Binding>,
+    requests: Requests,
+    runs: Runs,
+    exports: export::Exports,
+    admissions: admissions::Admissions,
+    outputs: VecDeque<Output>,
+}
+
+impl CoreEnd {
+    /// A socket was accepted and authenticated.
+    pub fn new(settings: CoreSettings, now: Moment) -> Self {
+        let runs = Runs::new(settings.limits.unacked_events);
+        Self {
+            state: State::Greeting(now.after(limits::GREETING_MS as u64)),
+            settings,
+            offers: Vec::new(),
+            last_heard: now,
+            last_heartbeat: 0,
+            bound: HashMap::new(),
+            requests: Requests::default(),
+            runs,
+            exports: export::Exports::default(),
+            admissions: admissions::Admissions::default(),
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// The next output; none when there is nothing to do until the next input.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When [`CoreEnd::tick`] must be called at the latest.
+    pub fn next_timer(&self) -> Option<Moment> {
+        match self.state {
+            State::Greeting(until) | State::Registering(until) => Some(until),
+            State::Open => {
+                let idle = self.last_heard.after(self.settings.idle_close_ms);
+                Some(
+                    self.requests
+                        .next_deadline()
+                        .map_or(idle, |deadline| deadline.min(idle)),
+                )
+            }
+            State::Closed => None,
+        }
+    }
+
+    /// The connection takes requests.
+    pub fn is_open(&self) -> bool {
+        matches!(self.state, State::Open)
+    }
+
+    /// Time passed.
+    pub fn tick(&mut self, now: Moment) {
+        match self.state {
+            State::Greeting(until) | State::Registering(until) if now >= until => {
+                self.close(CloseReason::IdleTimeout, None)
+            }
+            State::Open if now >= self.last_heard.after(self.settings.idle_close_ms) => {
+                self.close(CloseReason::IdleTimeout, None);
+            }
+            State::Open => {
+                while let Some((id, of)) = self.requests.expire(now) {
+                    self.settle(id, of, Settled::TimedOut);
+                }
+                self.pump_queue(now);
+            }
+            State::Greeting(_) | State::Registering(_) | State::Closed => {}
+        }
+    }
+
+    /// The socket is gone, with or without a close frame. Everything unanswered is unknown, everything unsent is not.
+    pub fn disconnected(&mut self) {
+        self.end();
+    }
+
+    /// A command of Core.
+    pub fn command(&mut self, now: Moment, command: Command) {
+        match command {
+            Command::Welcome => self.welcome(now),
+            Command::Request { request, body } => self.request(now, *request, body),
+            Command::Acknowledge { run_id, seq } => {
+                if let Some(binding) = self.runs.acknowledge(run_id, seq) {
+                    self.send(&CoreFrame::RunAck(binding, RunAck { run_id, seq }));
+                }
+            }
+            Command::Credit {
+                binding,
+                stream,
+                bytes,
+            } => self.credit(binding, stream, bytes),
+            Command::Forget { id } => {
+                self.requests.forget(id);
+                self.exports.close(id);
+                self.pump_queue(now);
+            }
+            Command::ForgetRun { run_id } => self.runs.forget(run_id),
+            Command::Close {
+                reason,
+                retry_after_ms,
+            } => self.close(reason, retry_after_ms),
+        }
+    }
+
+    /// A message arrived.
+    pub fn receive(&mut self, now: Moment, message: &Message) {
+        if matches!(self.state, State::Closed) {
+            return;
+        }
+        self.last_heard = now;
+        match message {
+            Message::Binary(bytes) => match Chunk::decode(bytes) {
+                Ok(chunk) if self.is_open() => self.export_chunk(chunk),
+                Ok(_) | Err(_) => self.close(CloseReason::ProtocolViolation, None),
+            },
+            Message::Text(text) => match RuntimeFrame::decode(text) {
+                Ok(frame) => self.frame(now, frame),
+                Err(Undecodable::Violation(_)) => self.close(CloseReason::ProtocolViolation, None),
+                Err(Undecodable::Fault(fault)) => self.fault(fault),
+            },
+        }
+    }
+
+    fn fault(&mut self, fault: Box<Fault>) {
+        // A declaration that cannot be read clears what is known of the peer (RP-3.13); before `hello` nothing else may come.
+        let declares = matches!(fault.of.as_deref(), Some("hello" | "heartbeat"));
+        if declares || !self.is_open() {
+            return self.close(CloseReason::ProtocolViolation, None);
+        }
+        let report = fault.report();
+        self.notice(Notice::Faulty(fault));
+        // `protocol_error` is never answered by `protocol_error`.
+        if report.of.as_deref() != Some("protocol_error") {
+            self.send(&CoreFrame::ProtocolError(report));
+        }
+    }
+
+    fn frame(&mut self, now: Moment, frame: RuntimeFrame) {
+        match (&self.state, frame) {
+            (State::Greeting(_), RuntimeFrame::Hello(hello)) => self.hello(now, hello),
+            (State::Greeting(_) | State::Registering(_), RuntimeFrame::Goodbye(goodbye)) => {
+                self.notice(Notice::Goodbye(goodbye.reason));
+            }
+            (State::Open, RuntimeFrame::Heartbeat(heartbeat)) => self.heartbeat(heartbeat),
+            (State::Open, RuntimeFrame::Goodbye(goodbye)) => {
+                self.notice(Notice::Goodbye(goodbye.reason))
+            }
+            (State::Open, RuntimeFrame::ProtocolError(error)) => self.refused(now, &error),
+            (State::Open, RuntimeFrame::Receipt(receipt)) => self.receipt(now, *receipt),
+            (State::Open, RuntimeFrame::PrepareStatus(binding, status)) => {
+                self.prepare_status(now, binding, status)
+            }
+            (State::Open, RuntimeFrame::RunEvents(binding, batch)) => {
+                self.run_events(now, binding, batch)
+            }
+            (State::Open, RuntimeFrame::ExportEntry(binding, entry)) => {
+                self.export_entry(binding, entry)
+            }
+            (State::Open, RuntimeFrame::ExportEntryEnd(binding, end)) => {
+                self.export_entry_end(binding, end)
+            }
+            (State::Closed, _) => {}
+            // A second `hello`, or anything before the greeting is over.
+            (_, _) => self.close(CloseReason::ProtocolViolation, None),
+        }
+    }
+
+    fn hello(&mut self, now: Moment, hello: Box<Hello>) {
+        if hello.wire != limits::WIRE_VERSION
+            || hello.installation_id != self.settings.installation_id
+        {
+            return self.close(CloseReason::IncompatibleVersion, None);
+        }
+        if hello.device_id != self.settings.device_id {
+            return self.close(CloseReason::Unauthorized, None);
+        }
+        if !unique(&hello.harnesses) {
+            return self.close(CloseReason::ProtocolViolation, None);
+        }
+        self.offers = hello.harnesses.clone();
+        self.state = State::Registering(now.after(limits::GREETING_MS as u64));
+        self.notice(Notice::Hello(hello));
+    }
+
+    fn welcome(&mut self, now: Moment) {
+        if !matches!(self.state, State::Registering(_)) {
+            return;
+        }
+        self.state = State::Open;
+        self.last_heard = now;
+        let welcome = Welcome {
+            connection_id: self.settings.connection_id,
+            owner_epoch: self.settings.owner_epoch,
+            heartbeat_ms: self.settings.heartbeat_ms,
+            idle_close_ms: self.settings.idle_close_ms,
+            features: self.settings.features.clone(),
+            limits: self.settings.limits,
+            resume: Vec::new(),
+        };
+        self.send(&CoreFrame::Welcome(Box::new(welcome)));
+    }
+
+    fn heartbeat(&mut self, heartbeat: Heartbeat) {
+        let Heartbeat {
+            n,
+            owner_epoch,
+            active,
+            harnesses,
+        } = heartbeat;
+        if owner_epoch > self.settings.owner_epoch {
+            return self.close(CloseReason::StaleOwner, None);
+        }
+        let narrowed = harnesses
+            .as_ref()
+            .is_none_or(|later| narrows(&self.offers, later));
+        if n <= self.last_heartbeat || !narrowed {
+            return self.close(CloseReason::ProtocolViolation, None);
+        }
+        self.last_heartbeat = n;
+        if let Some(later) = &harnesses {
+            self.offers.clone_from(later);
+        }
+        self.send(&CoreFrame::HeartbeatAck(HeartbeatAck {
+            n,
+            owner_epoch: self.settings.owner_epoch,
+        }));
+        self.notice(Notice::Heartbeat {
+            active,
+            offers: harnesses,
+        });
+    }
+
+    /// The Runtime could not use a frame of ours, so it did nothing with it (RP-4.5).
+    fn refused(&mut self, now: Moment, error: &ProtocolError) {
+        if let Some((id, of)) = error.re.and_then(|id| self.requests.take(id)) {
+            let code = match error.code {
+                FaultCode::UnknownType => domain::run::RefusalCode::Unsupported,
+                _ => domain::run::RefusalCode::InvalidBody,
+            };
+            self.settle(id, of, Settled::Receipt(Answer::Rejected(code.into())));
+            self.pump_queue(now);
+        }
+    }
+
+    fn close(&mut self, reason: CloseReason, retry_after_ms: Option<u64>) {
+        if matches!(self.state, State::Closed) {
+            return;
+        }
+        if self.is_open() && retry_after_ms.is_some() {
+            self.send(&CoreFrame::Goodbye(Goodbye {
+                reason,
+                retry_after_ms,
+            }));
+        }
+        self.outputs.push_back(Output::Close(reason));
+        self.end();
+    }
+
+    fn end(&mut self) {
+        if matches!(self.state, State::Closed) {
+            return;
+        }
+        self.state = State::Closed;
+        for (id, of, settled) in self.requests.drain() {
+            self.settle(id, of, settled);
+        }
+        for run_id in self.runs.drain() {
+            self.notice(Notice::RunBroken {
+                run_id,
+                why: RunBreak::Lost,
+            });
+        }
+    }
+
+    /// Sends a frame that fits by construction; one that does not is a fault of ours and ends the connection.
+    fn send(&mut self, frame: &CoreFrame) {
+        match frame.encode() {
+            Ok(text) => self.outputs.push_back(Output::Send(Message::Text(text))),
+            Err(_) => self.close(CloseReason::ProtocolViolation, None),
+        }
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        self.outputs.push_back(Output::Notice(notice));
+    }
+
+    fn settle(&mut self, id: FrameId, of: RequestType, settled: Settled) {
+        self.exports.close(id);
+        if of == RequestType::ExecutionPrepare {
+            self.admissions.forget(PrepareId::new(id.uuid()));
+        }
+        self.notice(Notice::Settled { id, of, settled });
+    }
+}
+
+fn unique(offers: &[HarnessOffer]) -> bool {
+    let ids: std::collections::HashSet<_> = offers.iter().map(|offer| &offer.id).collect();
+    ids.len() == offers.len()
+}
+
+/// Every later offer is an earlier one or less (CAP-006); one that is missing is withdrawn.
+fn narrows(earlier: &[HarnessOffer], later: &[HarnessOffer]) -> bool {
+    unique(later)
+        && later
+            .iter()
+            .all(|offer| earlier.iter().any(|before| before.narrowed_by(offer)))
+}
