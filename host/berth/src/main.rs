@@ -4,8 +4,11 @@
 //! Two hidden sub-commands are dispatched before anything else, because they are the small parents of other programs: they must not have
 //! threads, a runtime or a log.
 
+mod built_in;
 mod cli;
+mod data_dir;
 mod demo;
+mod install;
 
 use std::process::ExitCode;
 

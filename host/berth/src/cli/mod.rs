@@ -1,27 +1,79 @@
 //! The command line: one sub-command per file.
+//!
+//! Every flag can also be given by its variable (`--data-dir` is `BERTH_DATA_DIR`) or by a key of the file that `--config` names; [`layers`]
+//! does that once for all of them, in the order flag, variable, file.
 
-use crate::demo::model_server;
-use clap::{Parser, Subcommand};
+mod client;
+mod doctor;
+mod harness;
+mod key;
+mod layers;
+mod log;
+mod model;
+mod plugin;
+mod project;
+mod serve;
+mod session;
+mod show;
+
+use crate::demo;
+use clap::{FromArgMatches, Parser, Subcommand};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Berth, a self-hosted Agents API.
 #[derive(Debug, Parser)]
 #[command(name = "berth", version, propagate_version = true)]
 struct Arguments {
+    /// File with settings: a table for each sub-command, a key for each of its flags.
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run the Core: the API, the scheduler and the gateway.
+    Serve(serve::Options),
+    /// Projects of a running Core.
+    #[command(subcommand)]
+    Project(project::Command),
+    /// API keys of a Project.
+    #[command(subcommand)]
+    Key(key::Command),
+    /// Harness programs on this machine.
+    #[command(subcommand)]
+    Harness(harness::Command),
+    /// The model that a harness uses where an Agent or Session names none.
+    #[command(subcommand)]
+    Model(model::Command),
+    /// Sessions, as an operator sees them: states and causes, never content.
+    #[command(subcommand)]
+    Session(session::Command),
+    /// Plugins that this program has.
+    #[command(subcommand)]
+    Plugin(plugin::Command),
+    /// Say what is missing on this machine and how to mend it.
+    Doctor(doctor::Options),
     /// A model that follows a script, for the demo and tests.
     #[command(hide = true)]
-    ScriptedModel(model_server::Arguments),
+    ScriptedModel(demo::model_server::Arguments),
 }
 
 /// Parses, runs, and turns an error into a sentence and exit status 1.
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match layers::matches::<Arguments>(std::env::args_os()) {
+        Ok(matches) => match Arguments::from_arg_matches(&matches) {
+            Ok(arguments) => arguments,
+            Err(error) => error.exit(),
+        },
+        Err(layers::Refused::Usage(error)) => error.exit(),
+        Err(layers::Refused::File(error)) => {
+            eprintln!("berth: {error:#}");
+            return ExitCode::from(2);
+        }
+    };
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -32,7 +84,10 @@ pub fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(run(arguments.command)) {
+    let result = runtime.block_on(run(arguments.command));
+    // Nothing may keep the program from ending: a blocking read of a terminal, for example.
+    runtime.shutdown_background();
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("berth: {error:#}");
@@ -43,6 +98,14 @@ pub fn main() -> ExitCode {
 
 async fn run(command: Command) -> anyhow::Result<()> {
     match command {
-        Command::ScriptedModel(arguments) => model_server::run(arguments).await,
+        Command::Serve(options) => serve::run(options).await,
+        Command::Project(command) => project::run(command).await,
+        Command::Key(command) => key::run(command).await,
+        Command::Harness(command) => harness::run(command).await,
+        Command::Model(command) => model::run(command).await,
+        Command::Session(command) => session::run(command).await,
+        Command::Plugin(command) => plugin::run(command).await,
+        Command::Doctor(options) => doctor::run(options).await,
+        Command::ScriptedModel(arguments) => demo::model_server::run(arguments).await,
     }
 }

@@ -1,0 +1,180 @@
+//! How a command reaches a running Core: through `/core/v1` with the Core key, never past the server into its database.
+
+use crate::data_dir::{self, Recorded};
+use anyhow::{Context, bail};
+use clap::Args;
+use domain::Secret;
+use reqwest::{Method, StatusCode};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Every command asks for one small thing.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+
+/// Which Core.
+#[derive(Debug, Clone, Args)]
+pub struct Target {
+    /// Data folder of the Core: its address and Core key are found there.
+    #[arg(long, value_name = "D", default_value = data_dir::DEFAULT)]
+    pub data_dir: PathBuf,
+    /// Address of the Core instead, for one that runs elsewhere.
+    #[arg(long, requires = "core_key_file")]
+    pub url: Option<url::Url>,
+    /// File with the Core key of that Core.
+    #[arg(long, requires = "url", value_name = "FILE")]
+    pub core_key_file: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A Core that answers.
+pub struct Core {
+    http: reqwest::Client,
+    origin: String,
+    key: Secret,
+    whence: String,
+}
+
+impl Target {
+    /// Finds the Core and its key.
+    ///
+    /// # Errors
+    /// No Core runs on the data folder, or the key cannot be read.
+    pub fn core(&self) -> anyhow::Result<Core> {
+        let (origin, key, whence) = match (&self.url, &self.core_key_file) {
+            (Some(url), Some(file)) => (url.to_string(), file.clone(), "given by --url".to_owned()),
+            _ => {
+                let Recorded { url, pid } = data_dir::recorded(&self.data_dir)?;
+                (
+                    url,
+                    self.data_dir.join(data_dir::CORE_KEY),
+                    format!("recorded by process {pid} in {}", self.data_dir.display()),
+                )
+            }
+        };
+        let key = data_dir::read_secret(&key)?;
+        let http = reqwest::Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .timeout(ANSWER_WITHIN)
+            .build()?;
+        Ok(Core {
+            http,
+            origin: origin.trim_end_matches('/').to_owned(),
+            key,
+            whence,
+        })
+    }
+}
+
+impl Core {
+    /// `GET` below `/core/v1`.
+    ///
+    /// # Errors
+    /// See [`Core::send`].
+    pub async fn get(&self, path: &str) -> anyhow::Result<Value> {
+        self.send(Method::GET, path, None).await
+    }
+
+    /// Follows a list to its end.
+    ///
+    /// # Errors
+    /// See [`Core::send`].
+    pub async fn list(&self, path: &str) -> anyhow::Result<Vec<Value>> {
+        let mut all = Vec::new();
+        let mut after = String::new();
+        loop {
+            let page = self.get(&format!("{path}?limit=100{after}")).await?;
+            let data = page["data"].as_array().cloned().unwrap_or_default();
+            let last = data
+                .last()
+                .map(|item| item["id"].as_str().unwrap_or_default().to_owned());
+            all.extend(data);
+            match last {
+                Some(id) if page["has_more"] == true => after = format!("&after={id}"),
+                _ => return Ok(all),
+            }
+        }
+    }
+
+    /// Sends one request and gives back the body of a 2xx answer (null when it has none).
+    ///
+    /// # Errors
+    /// The Core does not answer, or refuses; the sentence says which and what to do.
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> anyhow::Result<Value> {
+        let Some(key) = self.key.as_str() else {
+            bail!("the Core key is not text")
+        };
+        let mut request = self
+            .http
+            .request(method.clone(), format!("{}/core/v1{path}", self.origin))
+            .bearer_auth(key);
+        if let Some(body) = body {
+            request = request
+                .header("content-type", "application/json")
+                .body(body.to_string());
+        }
+        let response = request.send().await.map_err(|error| {
+            if error.is_connect() {
+                anyhow::anyhow!(
+                    "no Core answers at {} ({}); start it with `berth serve`",
+                    self.origin,
+                    self.whence
+                )
+            } else {
+                anyhow::Error::new(error).context(format!(
+                    "the Core at {} did not answer {method} {path}",
+                    self.origin
+                ))
+            }
+        })?;
+        let status = response.status();
+        let bytes = response
+            .bytes()
+            .await
+            .with_context(|| format!("the answer to {method} {path} broke off"))?;
+        let body: Value = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
+        if status.is_success() {
+            return Ok(body);
+        }
+        let message = body["error"]["message"]
+            .as_str()
+            .unwrap_or("no reason given");
+        match status {
+            StatusCode::UNAUTHORIZED => bail!(
+                "the Core at {} refuses this Core key ({message}); use the `core-key` file of its data folder",
+                self.origin
+            ),
+            _ => bail!(
+                "{message} ({}, {status})",
+                body["error"]["code"].as_str().unwrap_or("no code")
+            ),
+        }
+    }
+}
+
+/// The Project that a command means: the given one, else the one called `default`.
+///
+/// # Errors
+/// There is no Project `default`.
+pub async fn project_or_default(core: &Core, given: Option<&String>) -> anyhow::Result<String> {
+    if let Some(id) = given {
+        return Ok(id.clone());
+    }
+    let projects = core.list("/projects").await?;
+    let mut found: Vec<&Value> = projects
+        .iter()
+        .filter(|project| project["name"] == "default" && project["archived_at"].is_null())
+        .collect();
+    // Names may repeat (OPS-031); the first one is the one that came with the installation.
+    found.sort_by_key(|project| project["created_at"].as_i64());
+    let first = found.first().and_then(|project| project["id"].as_str());
+    first.map(str::to_owned).context("there is no Project called `default`; name one with --project ID (`berth project list` shows them)")
+}

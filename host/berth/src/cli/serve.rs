@@ -1,0 +1,407 @@
+//! `berth serve`: the Core, from an empty folder to a drained end.
+
+use super::log;
+use crate::data_dir::{self, HARNESSES, Lock, Recorded, Secrets, read_secret};
+use anyhow::{Context, bail};
+use berth_core::{CoreSettings, Database, FirstProject, Ready};
+use clap::{Args, ValueEnum};
+use sha2::{Digest, Sha256};
+use std::io::IsTerminal;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+/// Project of a first start (OPS-140).
+const FIRST_PROJECT: &str = "default";
+/// Id of the provider that runs Environments on this machine.
+const LOCAL: &str = "local";
+
+/// Settings of a Core. Each is also a variable (`BERTH_…`) and a key under `[serve]` in the settings file.
+#[derive(Debug, Clone, Args)]
+pub struct Options {
+    /// Private folder of the Core; made on the first start.
+    #[arg(long, value_name = "D", default_value = data_dir::DEFAULT)]
+    pub data_dir: PathBuf,
+    /// Address to listen on; port 0 takes a free one.
+    #[arg(long, default_value = "127.0.0.1:8091", value_name = "ADDRESS")]
+    pub listen: SocketAddr,
+    /// PostgreSQL (`postgres://user@host/name`, no password in it) instead of SQLite in the data folder.
+    #[arg(long, value_name = "URL")]
+    pub database_url: Option<url::Url>,
+    /// File with the database password.
+    #[arg(long, value_name = "FILE", requires = "database_url")]
+    pub database_password_file: Option<PathBuf>,
+    /// Origin under which clients and Runtimes reach this Core; the listener when left out, which must then be loopback.
+    #[arg(long, value_name = "URL")]
+    pub public_url: Option<url::Url>,
+    /// How strictly Environments on this machine are separated from it: `auto` takes the best that this machine can do and never none.
+    #[arg(long, default_value = "auto")]
+    pub local_isolation: Isolation,
+    /// Offer Environments on this machine although others can reach the listener: several tenants then share one kernel.
+    #[arg(long)]
+    pub allow_local_provider_on_network: bool,
+    /// A further path of this machine that Environments may read.
+    #[arg(long, value_name = "PATH")]
+    pub local_expose: Vec<PathBuf>,
+    /// Accept plain http model addresses on loopback. For development and tests.
+    #[arg(long)]
+    pub allow_loopback_model_urls: bool,
+    /// Harness ids that may be used; every installed one when left out.
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    pub harnesses: Vec<String>,
+    /// Harness for Agents that choose none.
+    #[arg(long, value_name = "ID")]
+    pub default_harness: Option<String>,
+    /// Turns that run at the same time.
+    #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub execution_concurrency: u16,
+    /// Seconds until an idle harness process is closed; the next Turn resumes its history.
+    #[arg(long, default_value_t = 300, value_name = "SECONDS")]
+    pub executor_idle_seconds: u64,
+    /// Seconds that running work has after SIGTERM.
+    #[arg(long, default_value_t = 20, value_name = "SECONDS")]
+    pub drain_seconds: u64,
+    /// Client connections at the same time.
+    #[arg(long, default_value_t = 4096, value_name = "N")]
+    pub max_connections: usize,
+    #[command(flatten)]
+    pub log: log::Logging,
+}
+
+/// LOC-002.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Isolation {
+    /// The best that a probe at the start proves.
+    Auto,
+    /// User, mount, pid, ipc and uts namespaces.
+    Namespaces,
+    /// An allow-list of paths.
+    Landlock,
+    /// None: whatever runs there can read what this Core can.
+    None,
+}
+
+impl Isolation {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Namespaces => "namespaces",
+            Self::Landlock => "landlock",
+            Self::None => "none",
+        }
+    }
+}
+
+/// A Core that was started inside this process.
+pub struct Running {
+    /// Where it answers.
+    pub ready: Ready,
+    /// File of the first Project's key.
+    pub api_key_file: PathBuf,
+    /// Whether this start made the installation.
+    pub first_start: bool,
+    /// Cancel to drain and end.
+    pub stop: CancellationToken,
+    /// Ends when the Core has ended.
+    pub task: tokio::task::JoinHandle<anyhow::Result<()>>,
+}
+
+/// Runs a Core until SIGTERM or Ctrl-C.
+///
+/// # Errors
+/// It could not start, or had to stop; the sentence says what to do.
+pub async fn run(options: Options) -> anyhow::Result<()> {
+    options.log.start()?;
+    let folder = options.data_dir.clone();
+    let running = start(options).await?;
+    println!("berth is ready on {}", origin(&running.ready));
+    if running.first_start {
+        first_start_notes(&folder, &running.api_key_file)?;
+    }
+    drain_on_signal(running.stop.clone())?;
+    running.task.await.context("the Core broke")?
+}
+
+/// Starts a Core in this process and returns once it accepts requests.
+///
+/// # Errors
+/// A setting is wrong, the folder is in use, the port is taken, or the database cannot be opened.
+pub async fn start(options: Options) -> anyhow::Result<Running> {
+    check(&options)?;
+    let folder = data_dir::open(&options.data_dir)?;
+    let lock = Lock::take(&folder)?;
+    let secrets = Secrets::open(&folder)?;
+    let (api_key_file, first_start) = (secrets.api_key_file.clone(), secrets.first_start);
+    let listen = options.listen;
+    let settings = settings(options, &folder, secrets)?;
+
+    let stop = CancellationToken::new();
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    let stopped = stop.clone();
+    let task = tokio::spawn(async move {
+        let announce = |ready: &Ready| {
+            let at = Recorded {
+                url: origin(ready),
+                pid: std::process::id(),
+            };
+            if let Err(error) = data_dir::record(&lock, &at) {
+                tracing::warn!(%error, "commands with --data-dir will not find this Core");
+            }
+            let _ = sender.send(ready.clone());
+        };
+        let result = berth_core::serve(settings, stopped, announce).await;
+        drop(lock);
+        result.map_err(|error| explain(error, listen))
+    });
+    match receiver.await {
+        Ok(ready) => Ok(Running {
+            ready,
+            api_key_file,
+            first_start,
+            stop,
+            task,
+        }),
+        // It ended before it was ready, so the task holds the reason.
+        Err(_) => match task.await.context("the Core broke while starting")? {
+            Ok(()) => bail!("the Core stopped while starting"),
+            Err(error) => Err(error),
+        },
+    }
+}
+
+/// Says what to do about a failure, where we know.
+fn explain(error: berth_core::ServeError, listen: SocketAddr) -> anyhow::Error {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+    while let Some(inner) = cause {
+        if inner
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|error| error.kind() == std::io::ErrorKind::AddrInUse)
+        {
+            return anyhow::anyhow!(
+                "{listen} is taken by another program; choose another address with --listen (port 0 takes a free one)"
+            );
+        }
+        cause = inner.source();
+    }
+    anyhow::Error::new(error)
+}
+
+/// What clap cannot know: rules between settings.
+fn check(options: &Options) -> anyhow::Result<()> {
+    if let Some(url) = &options.public_url {
+        let plain = url.username().is_empty()
+            && url.password().is_none()
+            && url.query().is_none()
+            && url.fragment().is_none()
+            && url.path() == "/";
+        if !["http", "https"].contains(&url.scheme()) || url.host().is_none() || !plain {
+            bail!(
+                "--public-url must be one origin, such as https://agents.example.com, without path, query or user"
+            );
+        }
+    }
+    let on_network = !options.listen.ip().is_loopback();
+    if on_network && options.public_url.is_none() {
+        bail!(
+            "--listen {} is reachable from outside, so --public-url must say under which address",
+            options.listen
+        );
+    }
+    // LOC-004
+    if on_network && !options.allow_local_provider_on_network {
+        bail!(
+            "--listen {} is reachable from outside, and Environments of several tenants on this machine's one kernel are the operator's decision: \
+             add --allow-local-provider-on-network to decide so",
+            options.listen
+        );
+    }
+    if let Some(url) = &options.database_url {
+        if !["postgres", "postgresql"].contains(&url.scheme()) {
+            bail!(
+                "--database-url must be a postgres:// URL; without it, SQLite in the data folder is used"
+            );
+        }
+        if url.password().is_some() {
+            bail!(
+                "--database-url must not hold a password (it would be visible in the process list); use --database-password-file"
+            );
+        }
+    }
+    if let Some(path) = options.local_expose.iter().find(|path| !path.is_absolute()) {
+        bail!("--local-expose {} must be an absolute path", path.display());
+    }
+    Ok(())
+}
+
+fn settings(options: Options, folder: &Path, secrets: Secrets) -> anyhow::Result<CoreSettings> {
+    if options.allow_loopback_model_urls {
+        tracing::warn!(
+            "plain http model addresses on loopback are accepted (--allow-loopback-model-urls); this is for development and tests"
+        );
+    }
+    if options.local_isolation == Isolation::None {
+        tracing::warn!(
+            "Environments on this machine are NOT isolated (--local-isolation none): an agent can read whatever this Core can read, its keys included"
+        );
+    }
+    let database = match options.database_url {
+        Some(url) => Database::Postgres {
+            url: url.into(),
+            password: options
+                .database_password_file
+                .as_deref()
+                .map(read_secret)
+                .transpose()?,
+        },
+        None => Database::Sqlite,
+    };
+    let harness_dir = folder.join(HARNESSES);
+    std::fs::create_dir_all(&harness_dir)
+        .with_context(|| format!("cannot make {}", harness_dir.display()))?;
+    let local = serde_json::json!({
+        "isolation": options.local_isolation.name(),
+        "expose": options.local_expose,
+        "root": folder.join("sessions"),
+        "harness-dir": harness_dir,
+    });
+    Ok(CoreSettings {
+        listen: options.listen,
+        public_url: options.public_url,
+        data_dir: folder.to_path_buf(),
+        database,
+        credential_key: secrets.credential_key,
+        core_key_digests: vec![Sha256::digest(secrets.core_key.expose()).into()],
+        installation: secrets.installation,
+        first_project: secrets.api_key.map(|key| FirstProject {
+            name: FIRST_PROJECT.to_owned(),
+            key,
+        }),
+        enabled_harnesses: if options.harnesses.is_empty() {
+            None
+        } else {
+            Some(options.harnesses)
+        },
+        default_harness: options.default_harness,
+        execution_concurrency: options.execution_concurrency,
+        executor_idle: Duration::from_secs(options.executor_idle_seconds),
+        allow_loopback_model_urls: options.allow_loopback_model_urls,
+        drain: Duration::from_secs(options.drain_seconds),
+        max_connections: options.max_connections,
+        harness_dir,
+        program: std::env::current_exe().context("cannot find our own program")?,
+        plugin_settings: vec![(LOCAL.to_owned(), local.to_string())],
+    })
+}
+
+/// The address that this machine reaches the Core under.
+fn origin(ready: &Ready) -> String {
+    let ip = if ready.address.ip().is_unspecified() {
+        std::net::Ipv4Addr::LOCALHOST.into()
+    } else {
+        ready.address.ip()
+    };
+    format!("http://{}", SocketAddr::new(ip, ready.address.port()))
+}
+
+/// The key itself goes to a terminal only: elsewhere it would stay in a log.
+fn first_start_notes(folder: &Path, api_key_file: &Path) -> anyhow::Result<()> {
+    println!(
+        "this is the first start on {}; it made the Project `{FIRST_PROJECT}` and these private files:",
+        folder.display()
+    );
+    if std::io::stdout().is_terminal() {
+        let key = read_secret(api_key_file)?;
+        println!(
+            "  API key   {}  (in {})",
+            key.as_str().unwrap_or_default(),
+            api_key_file.display()
+        );
+    } else {
+        println!("  API key   in {}", api_key_file.display());
+    }
+    println!(
+        "  Core key  in {}",
+        folder.join(data_dir::CORE_KEY).display()
+    );
+    Ok(())
+}
+
+/// The first signal drains, the second ends at once.
+pub fn drain_on_signal(stop: CancellationToken) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::spawn(async move {
+        for time in 0.. {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            if time > 0 {
+                eprintln!("berth: ended at once by a second signal");
+                std::process::exit(1);
+            }
+            tracing::info!("draining: no new work, running work is settled");
+            stop.cancel();
+        }
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn refusal(words: &[&str]) -> String {
+        let line = Line::parse_from(["berth"].iter().chain(words));
+        check(&line.options)
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default()
+    }
+
+    #[test]
+    fn settings_that_do_not_fit_together_are_refused_before_anything_is_written() {
+        assert_eq!(refusal(&[]), "");
+        assert!(refusal(&["--listen", "0.0.0.0:1"]).contains("--public-url"));
+        // LOC-004
+        assert!(
+            refusal(&["--listen", "0.0.0.0:1", "--public-url", "https://x.test"])
+                .contains("--allow-local-provider-on-network")
+        );
+        assert_eq!(
+            refusal(&[
+                "--listen",
+                "0.0.0.0:1",
+                "--public-url",
+                "https://x.test",
+                "--allow-local-provider-on-network"
+            ]),
+            ""
+        );
+        for url in [
+            "https://x.test/path",
+            "ftp://x.test",
+            "https://u@x.test",
+            "https://x.test/?q",
+        ] {
+            assert!(
+                refusal(&["--public-url", url]).contains("one origin"),
+                "{url}"
+            );
+        }
+        assert!(refusal(&["--database-url", "mysql://x/y"]).contains("postgres://"));
+        assert!(
+            refusal(&["--database-url", "postgres://u:p@x/y"]).contains("--database-password-file")
+        );
+        assert!(refusal(&["--local-expose", "relative"]).contains("absolute"));
+    }
+}

@@ -1,0 +1,168 @@
+//! `berth session`: what an operator needs to know about Sessions, and why one failed; never what was said in it (OPS-008, OPS-050 to 054).
+
+use super::client::{Core, Target, project_or_default};
+use super::show;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// OPS-008: administrators have no event stream, so `watch` looks again at this pace.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// What to look at.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Every Session of the Project.
+    List(Which),
+    /// One Session: its state, its Environment, its last Turns and the cause of its last failure.
+    Show {
+        /// The Session's id.
+        id: String,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// The same, one line for each change, until Ctrl-C or until the Session is deleted.
+    Watch {
+        /// The Session's id.
+        id: String,
+        #[command(flatten)]
+        which: Which,
+    },
+}
+
+/// Whose Sessions.
+#[derive(Debug, Args)]
+pub struct Which {
+    /// The Project; the one called `default` when left out.
+    #[arg(long, value_name = "ID")]
+    project: Option<String>,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The Core cannot be reached or refuses.
+pub async fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::List(which) => list(&which).await,
+        Command::Show { id, which } => {
+            let core = which.target.core()?;
+            let project = project_or_default(&core, which.project.as_ref()).await?;
+            let picture = look(&core, &project, &id).await?;
+            if which.target.json {
+                show::json(&picture);
+            } else {
+                print_picture(&picture);
+            }
+            Ok(())
+        }
+        Command::Watch { id, which } => watch(&id, &which).await,
+    }
+}
+
+async fn list(which: &Which) -> anyhow::Result<()> {
+    let core = which.target.core()?;
+    let project = project_or_default(&core, which.project.as_ref()).await?;
+    let sessions = core.list(&format!("/projects/{project}/sessions")).await?;
+    if which.target.json {
+        show::json(&json!(sessions));
+        return Ok(());
+    }
+    let rows: Vec<_> = sessions
+        .iter()
+        .map(|session| {
+            vec![
+                show::text(&session["id"]),
+                show::text(&session["status"]),
+                show::text(&session["environment"]["type"]),
+                show::text(&session["agent"]["model"]),
+                show::time(&session["created_at"]),
+            ]
+        })
+        .collect();
+    show::table(&["id", "status", "environment", "model", "created"], &rows);
+    Ok(())
+}
+
+/// Everything that an operator may see of one Session.
+async fn look(core: &Core, project: &str, id: &str) -> anyhow::Result<Value> {
+    let base = format!("/projects/{project}/sessions/{id}");
+    let session = core.get(&base).await?;
+    let diagnostics = core.get(&format!("{base}/diagnostics")).await?;
+    let turns = core
+        .get(&format!("{base}/turns?limit=10&order=desc"))
+        .await?;
+    let turns: Vec<Value> = turns["data"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|turn| json!({"id": turn["id"], "status": turn["status"], "created_at": turn["created_at"], "completed_at": turn["completed_at"]}))
+        .collect();
+    Ok(json!({
+        "id": session["id"], "status": session["status"], "created_at": session["created_at"], "environment": session["environment"],
+        "usage": session["usage"], "diagnostics": diagnostics, "turns": turns,
+    }))
+}
+
+fn print_picture(picture: &Value) {
+    println!("session      {}", show::text(&picture["id"]));
+    println!("status       {}", show::text(&picture["status"]));
+    println!("created      {}", show::time(&picture["created_at"]));
+    println!(
+        "environment  {} {} {}",
+        show::text(&picture["environment"]["type"]),
+        show::text(&picture["environment"]["id"]),
+        show::text(&picture["environment"]["status"])
+    );
+    let failure = &picture["diagnostics"]["failure"];
+    if failure.is_object() {
+        println!(
+            "failure      {} ({}) at {}",
+            show::text(&failure["code"]),
+            show::text(&failure["source"]),
+            show::time(&failure["failed_at"])
+        );
+        if failure["params"].is_object() {
+            println!("             {}", failure["params"]);
+        }
+    }
+    for turn in picture["turns"].as_array().into_iter().flatten() {
+        println!(
+            "turn         {}  {:<12} {}",
+            show::text(&turn["id"]),
+            show::text(&turn["status"]),
+            show::time(&turn["created_at"])
+        );
+    }
+}
+
+async fn watch(id: &str, which: &Which) -> anyhow::Result<()> {
+    let core = which.target.core()?;
+    let project = project_or_default(&core, which.project.as_ref()).await?;
+    let mut before = Value::Null;
+    loop {
+        let picture = look(&core, &project, id).await?;
+        if picture != before {
+            if which.target.json {
+                println!("{picture}");
+            } else {
+                let turn = &picture["turns"][0];
+                println!(
+                    "{}  session {}  environment {}  turn {}  cause {}",
+                    jiff::Timestamp::now().strftime("%H:%M:%S"),
+                    show::text(&picture["status"]),
+                    show::text(&picture["environment"]["status"]),
+                    show::text(&turn["status"]),
+                    show::text(&picture["diagnostics"]["failure"]["code"]),
+                );
+            }
+            before = picture;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_AGAIN) => {}
+            _ = tokio::signal::ctrl_c() => return Ok(()),
+        }
+    }
+}

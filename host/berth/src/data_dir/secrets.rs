@@ -1,0 +1,225 @@
+//! The secrets of an installation: made once, on the first start, and never again (OPS-130, OPS-140).
+
+use super::publish;
+use anyhow::{Context, bail};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use domain::{InstallationId, Secret, key};
+use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// File of the Core key.
+pub const CORE_KEY: &str = "core-key";
+const CREDENTIAL_KEY: &str = "credential.key";
+const API_KEY: &str = "api-key";
+/// Written last: a folder that has it has had its first start.
+const INSTALLATION: &str = "installation-id";
+
+/// What a start reads from the folder.
+pub struct Secrets {
+    /// The service key, 32 bytes.
+    pub credential_key: Secret,
+    /// The Core key.
+    pub core_key: Secret,
+    /// Who we are.
+    pub installation: InstallationId,
+    /// The first Project's key, as long as its file is there; somebody who took it away does not want it back.
+    pub api_key: Option<Secret>,
+    /// Its file.
+    pub api_key_file: PathBuf,
+    /// Whether this start made them.
+    pub first_start: bool,
+}
+
+impl Secrets {
+    /// Reads the secrets, or makes them in a folder that has never been used. The caller holds the folder's lock.
+    ///
+    /// # Errors
+    /// One is missing from a folder that has been used: a new one would not fit the database.
+    pub fn open(folder: &Path) -> anyhow::Result<Self> {
+        let first_start = !folder.join(INSTALLATION).exists();
+        if first_start {
+            make_all(folder)?;
+        }
+        let credential = read_secret(&folder.join(CREDENTIAL_KEY)).context("the service key is missing; without it the stored secrets cannot be opened, so put the file back from the back-up of this folder")?;
+        let bytes = STANDARD
+            .decode(credential.expose())
+            .ok()
+            .filter(|bytes| bytes.len() == 32)
+            .with_context(|| {
+                format!(
+                    "{} is not 32 bytes in Base64",
+                    folder.join(CREDENTIAL_KEY).display()
+                )
+            })?;
+        let installation = std::fs::read_to_string(folder.join(INSTALLATION))
+            .with_context(|| format!("cannot read {}", folder.join(INSTALLATION).display()))?;
+        let api_key_file = folder.join(API_KEY);
+        Ok(Self {
+            credential_key: Secret::new(bytes),
+            core_key: core_key(folder)?,
+            installation: installation.trim().parse().map_err(|_| {
+                anyhow::anyhow!("{} is no UUID", folder.join(INSTALLATION).display())
+            })?,
+            api_key: if api_key_file.exists() {
+                Some(read_secret(&api_key_file)?)
+            } else {
+                None
+            },
+            api_key_file,
+            first_start,
+        })
+    }
+}
+
+fn core_key(folder: &Path) -> anyhow::Result<Secret> {
+    let path = folder.join(CORE_KEY);
+    let key = read_secret(&path).with_context(|| {
+        format!(
+            "the Core key is missing; put {} back, or write a new one there",
+            path.display()
+        )
+    })?;
+    // OPS-004
+    if key.len() < 32 || key.expose().iter().any(u8::is_ascii_whitespace) {
+        bail!(
+            "{} must hold at least 32 characters without blanks",
+            path.display()
+        );
+    }
+    Ok(key)
+}
+
+fn make_all(folder: &Path) -> anyhow::Result<()> {
+    let has_database = folder.join("berth.db").exists();
+    if has_database {
+        bail!(
+            "{} holds a database but no `{INSTALLATION}`; put that file and `{CREDENTIAL_KEY}` back from a back-up",
+            folder.display()
+        );
+    }
+    let make = |name: &str, content: &[u8]| match publish(folder, name, content) {
+        // A first start that was killed made it; no database can depend on anything yet.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        result => result.with_context(|| format!("cannot write {}", folder.join(name).display())),
+    };
+    make(CREDENTIAL_KEY, STANDARD.encode(random()?).as_bytes())?;
+    make(CORE_KEY, key::core_key(random()?).expose())?;
+    make(API_KEY, key::api_key(random()?).expose())?;
+    make(INSTALLATION, uuid::Uuid::new_v4().to_string().as_bytes())
+}
+
+fn random() -> anyhow::Result<[u8; 32]> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| anyhow::anyhow!("the system gives no random bytes: {error}"))?;
+    Ok(bytes)
+}
+
+/// Reads a file that holds one secret; a line end after it does not count.
+///
+/// # Errors
+/// It cannot be read, is empty, or others may read it.
+pub fn read_secret(path: &Path) -> anyhow::Result<Secret> {
+    let mode = std::fs::metadata(path)
+        .with_context(|| format!("cannot read {}", path.display()))?
+        .permissions()
+        .mode();
+    if mode & 0o077 != 0 {
+        bail!(
+            "others may read {} (mode {:o}), and it holds a secret; run `chmod 600 {}`",
+            path.display(),
+            mode & 0o777,
+            path.display()
+        );
+    }
+    let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = text.trim_ascii();
+    if text.is_empty() {
+        bail!("{} is empty", path.display());
+    }
+    Ok(Secret::new(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // OPS-140
+    #[test]
+    fn the_first_start_makes_secrets_and_the_second_finds_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = Secrets::open(folder.path()).unwrap();
+        let second = Secrets::open(folder.path()).unwrap();
+        assert!(first.first_start && !second.first_start);
+        assert_eq!(first.credential_key.len(), 32);
+        assert_eq!(first.core_key, second.core_key);
+        assert_eq!(first.api_key, second.api_key);
+        for name in [CREDENTIAL_KEY, CORE_KEY, API_KEY, INSTALLATION] {
+            assert_eq!(
+                folder
+                    .path()
+                    .join(name)
+                    .metadata()
+                    .unwrap()
+                    .permissions()
+                    .mode()
+                    & 0o777,
+                0o600,
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_lost_service_key_is_never_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        Secrets::open(folder.path()).unwrap();
+        std::fs::remove_file(folder.path().join(CREDENTIAL_KEY)).unwrap();
+        assert!(Secrets::open(folder.path()).is_err());
+        assert!(!folder.path().join(CREDENTIAL_KEY).exists());
+    }
+
+    #[test]
+    fn a_database_without_its_secrets_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("berth.db"), "").unwrap();
+        assert!(Secrets::open(folder.path()).is_err());
+        assert!(!folder.path().join(CREDENTIAL_KEY).exists());
+    }
+
+    #[test]
+    fn a_killed_first_start_is_finished() {
+        let folder = tempfile::tempdir().unwrap();
+        let key = Secrets::open(folder.path()).unwrap().core_key;
+        std::fs::remove_file(folder.path().join(INSTALLATION)).unwrap();
+        let again = Secrets::open(folder.path()).unwrap();
+        assert!(again.first_start);
+        assert_eq!(again.core_key, key);
+    }
+
+    #[test]
+    fn a_removed_api_key_stays_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        Secrets::open(folder.path()).unwrap();
+        std::fs::remove_file(folder.path().join(API_KEY)).unwrap();
+        assert_eq!(Secrets::open(folder.path()).unwrap().api_key, None);
+    }
+
+    #[test]
+    fn a_secret_that_others_may_read_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("k");
+        std::fs::write(&path, "secret\n").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(
+            read_secret(&path)
+                .unwrap_err()
+                .to_string()
+                .contains("chmod 600")
+        );
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(read_secret(&path).unwrap().expose(), b"secret");
+    }
+}
