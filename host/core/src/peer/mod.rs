@@ -17,6 +17,7 @@ use domain::run::{
 use domain::{ConnectionId, DeliveryId, DeviceId, ExecutorId, PrepareId, RunId};
 use futures_util::future::BoxFuture;
 use protocol::wire::{CancelProof, CancelReason, CloseReason, HaveFile, InitStep};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub use feed::{
@@ -28,8 +29,17 @@ pub trait Peers: Send + Sync + Debug {
     /// The open connection of a device, if there is one.
     fn of(&self, device: DeviceId) -> Option<Arc<dyn Peer>>;
 
+    /// Every open connection.
+    fn connected(&self) -> Vec<Arc<dyn Peer>>;
+
+    /// Changes with every connection that opens or ends, and with every declaration that narrows: a reason to look again.
+    fn changes(&self) -> watch::Receiver<u64>;
+
     /// Closes whatever connection the device has.
     fn close(&self, device: DeviceId, reason: CloseReason);
+
+    /// Closes this socket as `revoked`, if it is still open.
+    fn revoke(&self, connection: ConnectionId);
 }
 
 /// How a question to the Runtime ended if not by an answer.
