@@ -5,3 +5,5 @@ pub mod execute;
 pub mod harness;
 pub mod place;
 pub mod relay;
+
+pub use ask::Ask;

@@ -1,6 +1,6 @@
 //! Runs a harness's probe commands once (HAR-003).
 
-use std::{path::Path, time::Duration};
+use std::{error::Error as _, path::Path, time::Duration};
 
 use domain::run::Capability;
 use machine::process::{Exit, Order, Spawner};
@@ -94,18 +94,26 @@ async fn run(spawner: &Spawner, program: &Path, args: &[String], home: &Path) ->
         .args(args)
         .env("HOME", home)
         .env("PATH", "/usr/bin:/bin");
-    let Ok(mut child) = spawner.start(order).await else {
-        return report;
+    let mut child = match spawner.start(order).await {
+        Ok(child) => child,
+        Err(error) => {
+            tracing::warn!(%error, cause = error.source().map(ToString::to_string), "a probe could not be started");
+            return report;
+        }
     };
     drop(child.stdin.take());
-    drop(child.stderr.take());
+    if let Some(mut stderr) = child.stderr.take() {
+        // A closed pipe would be an error to a program that warns about something.
+        tokio::spawn(async move { tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await });
+    }
     let mut stdout = Vec::new();
     if let Some(output) = child.stdout.take() {
         // What could be read is judged; a broken pipe shows in the exit code.
         let _ = output.take(OUTPUT).read_to_end(&mut stdout).await;
     }
-    if let Some(Exit::Code(code)) = child.wait().await.exit {
-        report.exit_code = Some(code);
+    match child.wait().await.exit {
+        Some(Exit::Code(code)) => report.exit_code = Some(code),
+        end => tracing::warn!(?end, "a probe ended abnormally"),
     }
     report.stdout = String::from_utf8_lossy(&stdout).into_owned();
     report
