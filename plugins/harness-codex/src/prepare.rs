@@ -212,6 +212,7 @@ impl Session {
         self.state = State::Ready(Box::new(Thread {
             id,
             meter,
+            durable,
             run: None,
         }));
     }

@@ -11,6 +11,7 @@ use crate::messages::{Steer, input};
 use crate::methods::Notification;
 use crate::out::Out;
 use crate::rpc::{Call, Calls};
+use crate::session::Thread;
 use crate::settle::{DRAIN_MS, DRAIN_TIMER, Drain};
 use crate::usage::{Meter, TurnUsage};
 
@@ -46,13 +47,15 @@ pub struct Run {
     pub(crate) items: Ledger,
     pub(crate) usage: TurnUsage,
     pub(crate) drain: Option<Drain>,
+    /// The thread is on disk.
+    pub durable: bool,
 }
 
 impl Run {
     /// Writes `turn/start`, or rejects the run and all its messages.
     pub fn start(
         start: StartTurn,
-        thread: &str,
+        thread: &Thread,
         effort: Option<&str>,
         calls: &mut Calls,
         out: &mut Out,
@@ -75,7 +78,8 @@ impl Run {
             }
             return None;
         };
-        let mut params = json!({"threadId": thread, "clientUserMessageId": first, "input": parts});
+        let mut params =
+            json!({"threadId": thread.id, "clientUserMessageId": first, "input": parts});
         if let Some(effort) = effort {
             params["effort"] = json!(effort);
         }
@@ -84,7 +88,7 @@ impl Run {
         Some(Self {
             items: Ledger::new(&start.run),
             id: start.run,
-            thread: thread.to_owned(),
+            thread: thread.id.clone(),
             native: Native::Asked,
             unanswered: true,
             first: ids,
@@ -93,6 +97,7 @@ impl Run {
             interrupted: false,
             usage: TurnUsage::default(),
             drain: None,
+            durable: thread.durable,
         })
     }
 
@@ -196,11 +201,13 @@ impl Run {
     fn confirm(&mut self, id: &str, out: &mut Out) {
         if self.first.first().is_some_and(|first| first == id) {
             // A thread is on disk from its first message on.
-            let session = NativeSession {
-                id: self.thread.clone(),
-                durable: true,
-            };
-            out.event(self.items.origin(), EventBody::NativeSession(session));
+            if !std::mem::replace(&mut self.durable, true) {
+                let session = NativeSession {
+                    id: self.thread.clone(),
+                    durable: true,
+                };
+                out.event(self.items.origin(), EventBody::NativeSession(session));
+            }
             for id in self.first.drain(..) {
                 out.done(id);
             }

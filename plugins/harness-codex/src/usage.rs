@@ -1,7 +1,8 @@
 //! Token usage of a Turn: the growth of the thread's total.
 //!
 //! Codex repeats its last report when a model stream breaks and when a thread is resumed, so adding up `last` would
-//! count requests twice; the total only grows when a request really reported its usage.
+//! count requests twice; the total only grows when a request really reported its usage. `totalTokens` is not used: Codex
+//! sets it to the size of the window when that is exceeded.
 
 use sdk::harness_events::Usage;
 use sdk::json::counter;
@@ -14,7 +15,6 @@ struct Counters {
     cached: u32,
     output: u32,
     reasoning: u32,
-    total: u32,
 }
 
 impl Counters {
@@ -24,7 +24,6 @@ impl Counters {
             cached: counter(value, "cachedInputTokens")?,
             output: counter(value, "outputTokens")?,
             reasoning: counter(value, "reasoningOutputTokens")?,
-            total: counter(value, "totalTokens")?,
         })
     }
 
@@ -34,7 +33,6 @@ impl Counters {
             cached: with(self.cached, other.cached)?,
             output: with(self.output, other.output)?,
             reasoning: with(self.reasoning, other.reasoning)?,
-            total: with(self.total, other.total)?,
         })
     }
 }
@@ -96,7 +94,7 @@ impl TurnUsage {
             cached: Some(sum.cached),
             output: sum.output,
             reasoning: Some(sum.reasoning),
-            total: Some(sum.total),
+            total: sum.input.checked_add(sum.output),
         })
     }
 }
@@ -153,6 +151,14 @@ mod tests {
         );
         assert_eq!(total(turn.add(meter.advance(&report(2, 2)).unwrap())), None);
         assert_eq!(total(turn.add(meter.advance(&report(9, 7)).unwrap())), None);
+    }
+
+    #[test]
+    fn a_made_up_total_is_not_usage() {
+        let (mut meter, mut turn) = (Meter::fresh(), TurnUsage::default());
+        let mut full = report(0, 0);
+        full["tokenUsage"]["total"]["totalTokens"] = json!(190_000);
+        assert_eq!(total(turn.add(meter.advance(&full).unwrap())), None);
     }
 
     #[test]

@@ -1,0 +1,16 @@
+//! Harness adapters.
+
+mod bench;
+mod catalogue;
+pub mod declaration;
+mod items;
+mod outputs;
+mod referee;
+mod rig;
+mod transcript;
+
+pub use bench::Bench;
+pub use catalogue::{ABILITIES, FAILURE_CODES, PREPARE_CODES};
+pub use referee::Referee;
+pub use rig::{Fills, Rig, RigError};
+pub use transcript::{Scrub, Step, Transcript, TranscriptError};
