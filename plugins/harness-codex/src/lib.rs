@@ -36,6 +36,7 @@ mod usage;
 
 pub use adapter::Codex;
 pub use methods::{Notification, Question, notification, question};
+pub use native::knows_item;
 
 /// Text of this plugin's `plugin.toml`.
 pub const MANIFEST: &str = include_str!("../plugin.toml");

@@ -1,5 +1,6 @@
 //! A `ThreadItem` of Codex as a neutral Item.
 
+use sdk::common::Extra;
 use sdk::harness_events::{
     ChangeKind, CommandRun, FileChange, ItemBody, ItemStatus, McpCall, Message, NativeTool,
     PageSearch, Phase, Reasoning, WebAction,
@@ -11,6 +12,35 @@ use crate::shell;
 
 /// Longest JSON of a native tool that is kept for the log.
 const TOOL_JSON: usize = 64 * 1024;
+
+/// Items of tools that have no public Item, and of features that the generated configuration turns off.
+const TOOLS: &[&str] = &[
+    "collabAgentToolCall",
+    "contextCompaction",
+    "dynamicToolCall",
+    "enteredReviewMode",
+    "exitedReviewMode",
+    "functionCallOutput",
+    "imageGeneration",
+    "imageView",
+    "plan",
+    "sleep",
+    "subAgentActivity",
+];
+
+/// Whether this type of item was ever seen; one that was not is kept for the log only.
+#[must_use]
+pub fn knows_item(name: &str) -> bool {
+    let told = [
+        "userMessage",
+        "hookPrompt",
+        "agentMessage",
+        "reasoning",
+        "commandExecution",
+    ];
+    let public = ["fileChange", "mcpToolCall", "webSearch"];
+    told.contains(&name) || public.contains(&name) || TOOLS.contains(&name)
+}
 
 /// The body; none for items that are not the agent's work, such as the user's own message.
 pub fn body(item: &Value) -> Option<ItemBody> {
@@ -48,10 +78,14 @@ pub fn body(item: &Value) -> Option<ItemBody> {
             error: string_at(item, &["error", "message"]).map(str::to_owned),
         }),
         "webSearch" => ItemBody::WebSearch(web_action(item)),
-        name => ItemBody::NativeTool(NativeTool {
+        name if TOOLS.contains(&name) => ItemBody::NativeTool(NativeTool {
             name: name.to_owned(),
             input: Some(bounded(&item.to_string(), TOOL_JSON).to_owned()),
             output: None,
+        }),
+        _ => ItemBody::Other(Extra {
+            kind: "harness-codex.item".into(),
+            json: Value::from(bounded(&item.to_string(), TOOL_JSON / 2)).to_string(),
         }),
     })
 }

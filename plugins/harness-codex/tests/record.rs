@@ -570,3 +570,30 @@ fn commands_do_not_see_the_relay_token() {
     close(&mut rig);
     rig.finish().unwrap();
 }
+
+#[test]
+#[ignore = "needs Codex"]
+fn the_program_still_describes_itself_as_in_the_fixture() {
+    let folder = tempfile::tempdir().unwrap();
+    let status = std::process::Command::new(std::env::var("CODEX_PROGRAM").unwrap())
+        .args([
+            "app-server",
+            "generate-json-schema",
+            "--experimental",
+            "--out",
+        ])
+        .arg(folder.path())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let read = |path: PathBuf| -> serde_json::Value {
+        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+    };
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/codex-0.171.0");
+    for name in ["ServerRequest.json", "ServerNotification.json"] {
+        assert!(
+            read(folder.path().join(name)) == read(fixture.join(name)),
+            "{name} differs"
+        );
+    }
+}

@@ -33,7 +33,7 @@ enum Task {
     Bench(bench::Options),
     /// Where a rule id (`SC-6.3`) is implemented and tested; without an id, how many places name each rule.
     Rules(rules::Options),
-    /// Records the installed Codex's protocol schema again, to see what a new version changes.
+    /// Records the Codex adapter's fixtures again from the pinned program: protocol schema and transcripts.
     Record(record::Options),
     /// Writes the plugin contract's Rust types from its WIT.
     Contract {

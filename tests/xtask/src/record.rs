@@ -1,20 +1,20 @@
 //! `cargo xtask record`: what the pinned Codex says about its own protocol, kept so that a new version shows its differences before it is adopted.
 
-use crate::shell::{must, program, root};
+use crate::shell::{cargo, must, program, root, target};
 use crate::tools::{self, CODEX};
 use anyhow::{Context, Result};
 use clap::Args;
 use std::path::{Path, PathBuf};
 
-/// Where to write.
+/// What to record.
 #[derive(Args)]
 pub struct Options {
-    /// Folder for the generated schema (default `target/codex-schema`, which is not checked in).
-    #[arg(long)]
-    out: Option<PathBuf>,
+    /// Only the scenarios whose name contains this; without it, the protocol schema too.
+    scenario: Option<String>,
 }
 
-/// Writes the JSON schema of the app-server protocol of the pinned Codex.
+/// Writes the fixtures of the Codex adapter again: the schema of the protocol as the pinned Codex prints it, and one transcript for each
+/// scenario, with the scripted model behind it.
 pub fn run(options: &Options) -> Result<()> {
     let tools = tools::install()?;
     let codex = find(
@@ -26,10 +26,29 @@ pub fn run(options: &Options) -> Result<()> {
         "bin/codex",
     )
     .context("the npm package holds no native `codex` for this machine")?;
-    let out = options
-        .out
-        .clone()
-        .unwrap_or_else(|| root().join("target/codex-schema"));
+    if options.scenario.is_none() {
+        write_schema(&codex)?;
+    }
+    must(cargo().args(["build", "--package", "berth"]))?;
+    must(
+        cargo()
+            .args([
+                "test",
+                "--package",
+                "berth-plugin-harness-codex",
+                "--test",
+                "record",
+                "--",
+                "--ignored",
+            ])
+            .args(&options.scenario)
+            .env("CODEX_PROGRAM", &codex)
+            .env("BERTH_PROGRAM", target().join("debug/berth")),
+    )
+}
+
+fn write_schema(codex: &Path) -> Result<()> {
+    let out = target().join("codex-schema");
     std::fs::create_dir_all(&out)?;
     must(
         program(codex)
@@ -41,10 +60,15 @@ pub fn run(options: &Options) -> Result<()> {
             ])
             .arg(&out),
     )?;
-    println!(
-        "the protocol schema of Codex {CODEX} is in {}",
-        out.display()
-    );
+    let fixtures = root().join(format!(
+        "plugins/harness-codex/tests/fixtures/codex-{CODEX}"
+    ));
+    std::fs::create_dir_all(&fixtures)?;
+    for name in ["ServerRequest.json", "ServerNotification.json"] {
+        let schema: serde_json::Value =
+            serde_json::from_str(&std::fs::read_to_string(out.join(name))?)?;
+        std::fs::write(fixtures.join(name), format!("{schema}\n"))?;
+    }
     Ok(())
 }
 
