@@ -50,3 +50,6 @@ pub use refusal::Refusal;
 pub use secret::Secret;
 pub use session_state::SessionState;
 pub use time::Timestamp;
+
+#[cfg(test)]
+mod testing;

@@ -134,3 +134,6 @@ pub(crate) use end::{ALLOCATION_ENDED, end_hosted, reclaim};
 pub use end::{Archived, Deleted, archive, delete};
 pub use status::{ENVIRONMENT_ENDED, EXECUTION_FAILED, INPUT_EXPIRED, PREPARATION_FAILED, project};
 pub use update::update;
+
+#[cfg(test)]
+mod tests;
