@@ -77,3 +77,6 @@ mod settle;
 pub use promote::{Promote, Promotion, PromotionRefused, promote};
 pub use settle::{Waiting, answer, expire, fail};
 pub(crate) use settle::{reserve, settle, settle_silently};
+
+#[cfg(test)]
+mod tests;

@@ -317,3 +317,6 @@ pub use claim::{Claimed, claim, fail_queued};
 pub use confirm::{ApplyResult, ConfirmInput, input_settled, result_applied};
 pub(crate) use end::end;
 pub use end::{Ending, Settled, finish, interrupt, settle};
+
+#[cfg(test)]
+mod tests;

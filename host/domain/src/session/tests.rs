@@ -1,11 +1,11 @@
 //! Creation, status, deletion and archive, row by row.
 
+use crate::Refusal;
 use crate::environment::EnvironmentStatus;
 use crate::event::{Cause, EventPayload};
 use crate::session::{Archived, Deleted, Placement, SessionStatus, project};
 use crate::testing::World;
 use crate::turn::Ending;
-use crate::Refusal;
 
 fn status(world: &World) -> SessionStatus {
     project(&world.state()).status
@@ -17,9 +17,17 @@ fn created_on_none_begins_its_turn_in_the_same_commit() {
     let world = World::created(Placement::None, &["a", "b"]);
     assert_eq!(
         world.types(0),
-        ["created", "turn.created", "turn.item.added", "in_progress", "turn.item.added"]
+        [
+            "created",
+            "turn.created",
+            "turn.item.added",
+            "in_progress",
+            "turn.item.added"
+        ]
     );
-    let EventPayload::Session { snapshot, .. } = &world.model.events[0] else { panic!("created first") };
+    let EventPayload::Session { snapshot, .. } = &world.model.events[0] else {
+        panic!("created first")
+    };
     assert_eq!(snapshot.status, SessionStatus::InProgress);
 }
 
@@ -30,7 +38,10 @@ fn created_hosted_is_idle_with_and_without_input() {
         let world = World::created(Placement::OpenaiHosted, texts);
         assert_eq!(world.types(0), ["created", "environment.pending"]);
         assert_eq!(status(&world), SessionStatus::Idle);
-        assert_eq!(world.state().pending_reservation().is_some(), !texts.is_empty());
+        assert_eq!(
+            world.state().pending_reservation().is_some(),
+            !texts.is_empty()
+        );
     }
 }
 
@@ -38,8 +49,13 @@ fn created_hosted_is_idle_with_and_without_input() {
 fn created_self_hosted_asks_for_its_machine_only_with_input() {
     // 4.11/1, P4, ENV-243, S-SEQ-8, S-SEQ-8a
     let world = World::created(Placement::SelfHosted, &["a"]);
-    assert_eq!(world.types(0), ["created", "requires_action", "environment.pending"]);
-    let EventPayload::Session { snapshot, .. } = &world.model.events[0] else { panic!("created first") };
+    assert_eq!(
+        world.types(0),
+        ["created", "requires_action", "environment.pending"]
+    );
+    let EventPayload::Session { snapshot, .. } = &world.model.events[0] else {
+        panic!("created first")
+    };
     assert_eq!(snapshot.status, SessionStatus::RequiresAction, "S-CS-1");
     let world = World::created(Placement::SelfHosted, &[]);
     assert_eq!(world.types(0), ["created", "environment.pending"]);
@@ -51,7 +67,10 @@ fn none_needs_input() {
     // S-SES-9
     let mut world = World::empty();
     let new = world.new_session(Placement::None, Vec::new());
-    assert_eq!(world.with(|cx| super::create(new, cx)), Err(Refusal::InputRequired));
+    assert_eq!(
+        world.with(|cx| super::create(new, cx)),
+        Err(Refusal::InputRequired)
+    );
 }
 
 #[test]
@@ -61,7 +80,9 @@ fn connection_clears_the_action_and_ends_no_stream() {
     world.bind();
     let (_, events) = world.during(World::connect);
     assert_eq!(events, ["environment.connected", "idle"]);
-    let Some(EventPayload::Session { cause, .. }) = world.model.events.last() else { panic!("a Session event") };
+    let Some(EventPayload::Session { cause, .. }) = world.model.events.last() else {
+        panic!("a Session event")
+    };
     assert_eq!(*cause, Cause::Other);
     let (_, events) = world.during(World::lost);
     assert_eq!(events, ["environment.disconnected", "requires_action"]); // V3
@@ -71,13 +92,21 @@ fn connection_clears_the_action_and_ends_no_stream() {
 fn busy_sessions_are_not_deleted() {
     // S-DEL-1, S-DEL-3, 4.10
     let mut reserved = World::created(Placement::OpenaiHosted, &["a"]);
-    assert_eq!(reserved.delete(), Err(Refusal::NotDeletable), "idle with a pending reservation");
+    assert_eq!(
+        reserved.delete(),
+        Err(Refusal::NotDeletable),
+        "idle with a pending reservation"
+    );
     let mut queued = World::created(Placement::None, &["a"]);
     assert_eq!(queued.delete(), Err(Refusal::NotDeletable));
     let mut running = World::running(Placement::OpenaiHosted);
     assert_eq!(running.delete(), Err(Refusal::NotDeletable));
     running.cancel().unwrap();
-    assert_eq!(running.delete(), Err(Refusal::NotDeletable), "a requested cancel is busy");
+    assert_eq!(
+        running.delete(),
+        Err(Refusal::NotDeletable),
+        "a requested cancel is busy"
+    );
 }
 
 #[test]
@@ -87,9 +116,21 @@ fn deletion_expires_the_environment_silently_and_is_repeatable() {
     let (deleted, events) = world.during(World::delete);
     assert_eq!((deleted, events), (Ok(Deleted::Now), vec![]));
     let state = world.state();
-    assert_eq!(state.environment.unwrap().status, EnvironmentStatus::Expired);
+    assert_eq!(
+        state.environment.unwrap().status,
+        EnvironmentStatus::Expired
+    );
     assert!(state.device.unwrap().revoked_at.is_some());
-    assert!(state.binding.unwrap().release.unwrap().acknowledged_at.is_some(), "D37");
+    assert!(
+        state
+            .binding
+            .unwrap()
+            .release
+            .unwrap()
+            .acknowledged_at
+            .is_some(),
+        "D37"
+    );
     let before = world.model.clone();
     assert_eq!(world.delete(), Ok(Deleted::Before));
     assert_eq!(world.model, before, "S-DEL-4: no write");
@@ -112,7 +153,10 @@ fn deletion_of_other_placements_owes_a_release() {
         let binding = world.state().binding.unwrap();
         assert_eq!(binding.epoch, epoch + 1);
         let release = binding.release.unwrap();
-        assert_eq!((release.remove_home, release.acknowledged_at), (remove_home, None));
+        assert_eq!(
+            (release.remove_home, release.acknowledged_at),
+            (remove_home, None)
+        );
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod invariants;
 mod model;
+mod random;
 mod world;
 
 pub(crate) use model::Model;

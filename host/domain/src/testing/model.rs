@@ -15,7 +15,8 @@ use crate::session::Session;
 use crate::session_state::{OpenFileWrite, PartialText, Retry};
 use crate::turn::Turn;
 use crate::{
-    ArtifactId, Changes, DeviceId, InputId, ItemId, ReceiptId, ReservationId, SessionState, TurnId, Write,
+    ArtifactId, Changes, DeviceId, InputId, ItemId, ReceiptId, ReservationId, SessionState, TurnId,
+    Write,
 };
 
 /// The rows of one Session.
@@ -42,19 +43,36 @@ impl Model {
     pub fn load(&self, key: Option<&str>) -> SessionState {
         let mut state = SessionState::of(self.session.clone().expect("the Session was created"));
         state.environment = self.environment.clone();
-        state.reservation = self.reservations.values().max_by_key(|row| row.work_seq).cloned();
+        state.reservation = self
+            .reservations
+            .values()
+            .max_by_key(|row| row.work_seq)
+            .cloned();
         state.turn = self.newest_turn().cloned();
         let newest = state.turn.as_ref().map(|turn| turn.id);
-        state.inputs = self.inputs.values().filter(|row| Some(row.turn_id) == newest).cloned().collect();
+        state.inputs = self
+            .inputs
+            .values()
+            .filter(|row| Some(row.turn_id) == newest)
+            .cloned()
+            .collect();
         state.inputs.sort_by_key(|row| row.position);
-        state.items = self.items.values().filter(|row| Some(row.turn_id) == newest).cloned().collect();
+        state.items = self
+            .items
+            .values()
+            .filter(|row| Some(row.turn_id) == newest)
+            .cloned()
+            .collect();
         state.items.sort_by_key(|row| row.position);
         state.calls = self.calls.values().cloned().collect();
         state.partial = self.partial();
         state.retry = key.and_then(|key| self.retry(key));
         state.file_write = self.file_write;
         state.binding = self.binding.clone();
-        state.device = self.binding.as_ref().and_then(|binding| self.devices.get(&binding.device_id).cloned());
+        state.device = self
+            .binding
+            .as_ref()
+            .and_then(|binding| self.devices.get(&binding.device_id).cloned());
         state.allocation = self.allocation.clone();
         state
     }
@@ -64,20 +82,34 @@ impl Model {
     }
 
     fn retry(&self, key: &str) -> Option<Retry> {
-        let receipt = self.receipts.values().find(|row| row.key.as_deref() == Some(key))?.clone();
+        let receipt = self
+            .receipts
+            .values()
+            .find(|row| row.key.as_deref() == Some(key))?
+            .clone();
         let reservation = match receipt.target {
             ReceiptTarget::Reservation(id) => self.reservations.get(&id).cloned(),
             ReceiptTarget::Turn(_) | ReceiptTarget::None => None,
         };
-        Some(Retry { receipt, reservation })
+        Some(Retry {
+            receipt,
+            reservation,
+        })
     }
 
     fn partial(&self) -> Vec<PartialText> {
         let mut parts = Vec::<PartialText>::new();
         for (at, delta) in self.events.iter().filter_map(EventPayload::delta_of) {
-            match parts.iter_mut().find(|part| part.item_id == at.item_id && part.index == at.index) {
+            match parts
+                .iter_mut()
+                .find(|part| part.item_id == at.item_id && part.index == at.index)
+            {
                 Some(part) => part.text.push_str(delta),
-                None => parts.push(PartialText { item_id: at.item_id, index: at.index, text: delta.to_owned() }),
+                None => parts.push(PartialText {
+                    item_id: at.item_id,
+                    index: at.index,
+                    text: delta.to_owned(),
+                }),
             }
         }
         parts
@@ -94,11 +126,18 @@ impl Model {
     fn write(&mut self, write: Write) {
         match write {
             Write::PutSession(row) => {
-                assert!(self.session.as_ref().is_none_or(|old| old.id == row.id && old.deleted_at.is_none()));
+                assert!(
+                    self.session
+                        .as_ref()
+                        .is_none_or(|old| old.id == row.id && old.deleted_at.is_none())
+                );
                 self.session = Some(row);
             }
             Write::PutEnvironment(row) => {
-                assert!(self.environment.as_ref().is_none_or(|old| old.id == row.id), "one Environment per Session");
+                assert!(
+                    self.environment.as_ref().is_none_or(|old| old.id == row.id),
+                    "one Environment per Session"
+                );
                 self.environment = Some(row);
             }
             Write::PutReservation(row) => {
@@ -115,15 +154,28 @@ impl Model {
                 self.turns.insert(row.id, row);
             }
             Write::PutInput(row) => {
-                assert!(self.turns.contains_key(&row.turn_id), "an input without its Turn");
-                assert!(self.items.contains_key(&row.item_id), "an input without its Item");
+                assert!(
+                    self.turns.contains_key(&row.turn_id),
+                    "an input without its Turn"
+                );
+                assert!(
+                    self.items.contains_key(&row.item_id),
+                    "an input without its Item"
+                );
                 self.inputs.insert(row.id, row);
             }
             Write::PutItem(row) => {
-                assert!(self.turns.contains_key(&row.turn_id), "an Item without its Turn");
+                assert!(
+                    self.turns.contains_key(&row.turn_id),
+                    "an Item without its Turn"
+                );
                 if let Some(old) = self.items.get(&row.id) {
                     assert!(!old.is_ended(), "an ended Item changed (I13)");
-                    assert_eq!((old.position, old.output_index), (row.position, row.output_index), "S-ITEM-1, S-ITEM-2");
+                    assert_eq!(
+                        (old.position, old.output_index),
+                        (row.position, row.output_index),
+                        "S-ITEM-1, S-ITEM-2"
+                    );
                 }
                 self.items.insert(row.id, row);
             }
@@ -136,28 +188,50 @@ impl Model {
             }
             Write::AddReceipt(row) => {
                 let same_key = |old: &Receipt| row.key.is_some() && old.key == row.key;
-                assert!(!self.receipts.values().any(same_key), "a key has one receipt (I16)");
+                assert!(
+                    !self.receipts.values().any(same_key),
+                    "a key has one receipt (I16)"
+                );
                 assert!(self.receipts.insert(row.id, row).is_none());
             }
             Write::PutDevice(row) => {
                 if let Some(old) = self.devices.get(&row.id) {
-                    assert_eq!((old.environment_id, old.credential), (row.environment_id, row.credential), "I23");
+                    assert_eq!(
+                        (old.environment_id, old.credential),
+                        (row.environment_id, row.credential),
+                        "I23"
+                    );
                     assert!(old.revoked_at.is_none(), "a revoked device changed");
                 }
                 self.devices.insert(row.id, row);
             }
             Write::PutBinding(row) => {
                 if let Some(old) = &self.binding {
-                    assert_eq!((old.id, old.device_id, old.environment_id), (row.id, row.device_id, row.environment_id), "I23");
+                    assert_eq!(
+                        (old.id, old.device_id, old.environment_id),
+                        (row.id, row.device_id, row.environment_id),
+                        "I23"
+                    );
                     assert!(old.epoch <= row.epoch, "RP-2.4");
-                    assert!(old.release.is_none_or(|old| old.acknowledged_at.is_none()), "I15");
+                    assert!(
+                        old.release.is_none_or(|old| old.acknowledged_at.is_none()),
+                        "I15"
+                    );
                 }
                 self.binding = Some(row);
             }
             Write::PutAllocation(row) => {
                 if let Some(old) = &self.allocation {
-                    assert_eq!((old.id, old.environment_id), (row.id, row.environment_id), "I22");
-                    assert_ne!(old.phase, crate::allocation::AllocationPhase::Released, "I15");
+                    assert_eq!(
+                        (old.id, old.environment_id),
+                        (row.id, row.environment_id),
+                        "I22"
+                    );
+                    assert_ne!(
+                        old.phase,
+                        crate::allocation::AllocationPhase::Released,
+                        "I15"
+                    );
                     assert!(old.revision < row.revision, "SP-4.9");
                 }
                 self.allocation = Some(row);

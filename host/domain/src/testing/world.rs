@@ -22,20 +22,31 @@ use crate::run::{self, EventBody, RunEvent};
 use crate::session::{self, Archived, Connector, Deleted, NewSession, Placement};
 use crate::turn::{self, ApplyResult, Claim, Claimed, ConfirmInput, Ending, Settled};
 use crate::{
-    AgentId, BindingId, ConfigurationId, ConnectionId, DeliveryId, DeviceId, Digest, ProjectId, Refusal, RunId, SessionId,
-    SessionState, Timestamp,
+    AgentId, BindingId, ConfigurationId, ConnectionId, DeliveryId, DeviceId, Digest, ProjectId,
+    Refusal, RunId, SessionId, SessionState, Timestamp,
 };
 
 /// A user message of one text.
 pub(crate) fn message(text: &str) -> UserMessage {
-    UserMessage { content: vec![InputPart::InputText { text: text.into() }] }
+    UserMessage {
+        content: vec![InputPart::InputText { text: text.into() }],
+    }
 }
 
 /// A successful result.
 pub(crate) fn result(turn_id: Option<crate::TurnId>, call: &str, output: &str) -> ResultInput {
-    let result = FunctionResult { success: true, output: Some(ResultOutput::Text(output.into())), error: None };
+    let result = FunctionResult {
+        success: true,
+        output: Some(ResultOutput::Text(output.into())),
+        error: None,
+    };
     let digest = Digest::of(output.as_bytes());
-    ResultInput { turn_id, call_id: CallId(call.into()), result, digest }
+    ResultInput {
+        turn_id,
+        call_id: CallId(call.into()),
+        result,
+        digest,
+    }
 }
 
 /// One Session in the making.
@@ -56,14 +67,22 @@ impl World {
         let mut world = Self::empty();
         let input = texts.iter().map(|text| message(text)).collect();
         let new = world.new_session(placement, input);
-        let decided = world.with(|cx| session::create(new, cx)).expect("a valid creation");
+        let decided = world
+            .with(|cx| session::create(new, cx))
+            .expect("a valid creation");
         world.commit(decided);
         world
     }
 
     pub fn empty() -> Self {
         let now = Timestamp::from_millis(1_700_000_000_000);
-        Self { model: Model::default(), now, ids: 0, epoch: Epoch(1), revision: 0 }
+        Self {
+            model: Model::default(),
+            now,
+            ids: 0,
+            epoch: Epoch(1),
+            revision: 0,
+        }
     }
 
     pub fn new_session(&mut self, placement: Placement, input: Vec<UserMessage>) -> NewSession {
@@ -92,7 +111,10 @@ impl World {
             *ids += 1;
             Uuid::from_u128(*ids)
         };
-        decide(&mut Context { now: self.now, ids: &mut next })
+        decide(&mut Context {
+            now: self.now,
+            ids: &mut next,
+        })
     }
 
     /// Applies a decision and checks every invariant.
@@ -112,7 +134,10 @@ impl World {
         Ok(self.commit(decided))
     }
 
-    fn sure<A>(&mut self, decide: impl FnOnce(&SessionState, &mut Context<'_>) -> Result<Decided<A>, Refusal>) -> A {
+    fn sure<A>(
+        &mut self,
+        decide: impl FnOnce(&SessionState, &mut Context<'_>) -> Result<Decided<A>, Refusal>,
+    ) -> A {
         self.unit(decide).expect("a decision that refuses nothing")
     }
 
@@ -141,8 +166,18 @@ impl World {
 
     pub fn admit(&mut self, batch: Batch, key: Option<&str>) -> Result<Admission, Refusal> {
         let digest = Digest::of(format!("{batch:?}").as_bytes());
-        let content = ContentRules { whitespace_only: false, message_images: false, result_images: false };
-        let admit = Admit { batch, key: key.map(str::to_owned), digest, execution: true, content };
+        let content = ContentRules {
+            whitespace_only: false,
+            message_images: false,
+            result_images: false,
+        };
+        let admit = Admit {
+            batch,
+            key: key.map(str::to_owned),
+            digest,
+            execution: true,
+            content,
+        };
         let state = self.model.load(key);
         let decided = self.with(|cx| input::admit(&state, admit, cx))?;
         Ok(self.commit(decided))
@@ -188,7 +223,12 @@ impl World {
                     epoch: 1,
                     release: None,
                 };
-                let device = Device { id: device_id, environment_id, credential: Digest::of(b"key"), revoked_at: None };
+                let device = Device {
+                    id: device_id,
+                    environment_id,
+                    credential: Digest::of(b"key"),
+                    revoked_at: None,
+                };
                 self.model.apply(crate::Changes {
                     writes: vec![Write::PutDevice(device), Write::PutBinding(binding)],
                     ..Default::default()
@@ -209,8 +249,12 @@ impl World {
             device_id: DeviceId::new(self.uuid()),
             credential: Digest::of(b"device"),
         };
-        let capacity = Capacity { used: 0, limit: Some(limit) };
-        self.sure(|state, cx| allocation::reserve(state, capacity, reserve, cx)).is_some()
+        let capacity = Capacity {
+            used: 0,
+            limit: Some(limit),
+        };
+        self.sure(|state, cx| allocation::reserve(state, capacity, reserve, cx))
+            .is_some()
     }
 
     pub fn begin_create(&mut self) -> bool {
@@ -238,7 +282,10 @@ impl World {
     }
 
     pub fn generation(&self) -> u64 {
-        self.model.environment.as_ref().map_or(0, |row| row.observation.generation)
+        self.model
+            .environment
+            .as_ref()
+            .map_or(0, |row| row.observation.generation)
     }
 
     pub fn observe(&mut self, observe: Observe) -> bool {
@@ -247,17 +294,26 @@ impl World {
 
     pub fn register(&mut self) -> bool {
         let connection_id = ConnectionId::new(self.uuid());
-        self.observe(Observe::Registered { connection_id, key_id: None })
+        self.observe(Observe::Registered {
+            connection_id,
+            key_id: None,
+        })
     }
 
     pub fn connected(&mut self) -> bool {
         self.revision += 1;
-        self.observe(Observe::Connected { generation: self.generation(), revision: self.revision })
+        self.observe(Observe::Connected {
+            generation: self.generation(),
+            revision: self.revision,
+        })
     }
 
     pub fn lost(&mut self) -> bool {
         self.revision += 1;
-        self.observe(Observe::Lost { generation: self.generation(), revision: self.revision })
+        self.observe(Observe::Lost {
+            generation: self.generation(),
+            revision: self.revision,
+        })
     }
 
     /// A daemon that dials, declares and is bound.
@@ -269,14 +325,21 @@ impl World {
     // The worker
 
     pub fn begin_init(&mut self) -> bool {
-        let begin = BeginInit { owner_epoch: self.epoch, generation: self.generation() };
+        let begin = BeginInit {
+            owner_epoch: self.epoch,
+            generation: self.generation(),
+        };
         self.sure(|state, cx| environment::begin_init(state, begin, cx))
     }
 
     pub fn complete_init(&mut self) -> bool {
         let (binding_id, binding_epoch) = self.binding();
-        let complete =
-            CompleteInit { owner_epoch: self.epoch, generation: self.generation(), binding_id, binding_epoch };
+        let complete = CompleteInit {
+            owner_epoch: self.epoch,
+            generation: self.generation(),
+            binding_id,
+            binding_epoch,
+        };
         self.sure(|state, cx| environment::complete_init(state, complete, cx))
     }
 
@@ -285,19 +348,35 @@ impl World {
     }
 
     fn binding(&self) -> (BindingId, u64) {
-        self.model.binding.as_ref().map_or((BindingId::NEVER, 0), |row| (row.id, row.epoch))
+        self.model
+            .binding
+            .as_ref()
+            .map_or((BindingId::NEVER, 0), |row| (row.id, row.epoch))
     }
 
     pub fn fresh_claim(&mut self) -> Claim {
         let (binding_id, binding_epoch) = self.binding();
-        let device_id = self.model.binding.as_ref().map_or(DeviceId::NEVER, |row| row.device_id);
-        Claim { run_id: RunId::new(self.uuid()), owner_epoch: self.epoch, binding_id, binding_epoch, device_id }
+        let device_id = self
+            .model
+            .binding
+            .as_ref()
+            .map_or(DeviceId::NEVER, |row| row.device_id);
+        Claim {
+            run_id: RunId::new(self.uuid()),
+            owner_epoch: self.epoch,
+            binding_id,
+            binding_epoch,
+            device_id,
+        }
     }
 
     pub fn promote_as(&mut self, change: impl FnOnce(&mut Promote)) -> Promotion {
         let reservation = self.state().reservation.expect("a reservation");
-        let mut promote =
-            Promote { reservation_id: reservation.id, claim: self.fresh_claim(), generation: self.generation() };
+        let mut promote = Promote {
+            reservation_id: reservation.id,
+            claim: self.fresh_claim(),
+            generation: self.generation(),
+        };
         change(&mut promote);
         self.sure(|state, cx| reservation::promote(state, promote, cx))
     }
@@ -307,34 +386,53 @@ impl World {
     }
 
     pub fn claim(&mut self) -> Claimed {
-        let turn_id = self.model.newest_turn().map_or(crate::TurnId::NEVER, |turn| turn.id);
+        let turn_id = self
+            .model
+            .newest_turn()
+            .map_or(crate::TurnId::NEVER, |turn| turn.id);
         let claim = self.fresh_claim();
         self.sure(|state, cx| turn::claim(state, turn_id, claim, cx))
     }
 
     pub fn fail_queued(&mut self) -> bool {
-        let turn_id = self.model.newest_turn().map_or(crate::TurnId::NEVER, |turn| turn.id);
+        let turn_id = self
+            .model
+            .newest_turn()
+            .map_or(crate::TurnId::NEVER, |turn| turn.id);
         self.sure(|state, cx| turn::fail_queued(state, turn_id, cx))
     }
 
     pub fn expire(&mut self) -> bool {
-        let id = self.state().reservation.map_or(crate::ReservationId::NEVER, |row| row.id);
+        let id = self
+            .state()
+            .reservation
+            .map_or(crate::ReservationId::NEVER, |row| row.id);
         self.sure(|state, cx| reservation::expire(state, id, cx))
     }
 
     pub fn fail_reservation(&mut self) -> bool {
-        let id = self.state().reservation.map_or(crate::ReservationId::NEVER, |row| row.id);
+        let id = self
+            .state()
+            .reservation
+            .map_or(crate::ReservationId::NEVER, |row| row.id);
         self.sure(|state, cx| reservation::fail(state, id, cx))
     }
 
     pub fn run_id(&self) -> RunId {
-        self.model.newest_turn().and_then(|turn| turn.claim()).map_or(RunId::NEVER, |claim| claim.run_id)
+        self.model
+            .newest_turn()
+            .and_then(|turn| turn.claim())
+            .map_or(RunId::NEVER, |claim| claim.run_id)
     }
 
     pub fn append_all(&mut self, bodies: Vec<EventBody>) -> Appended {
         let first_seq = self.model.newest_turn().map_or(0, |turn| turn.run_seq) + 1;
         let events = bodies.into_iter().map(RunEvent::root).collect();
-        let append = Append { run_id: self.run_id(), first_seq, events };
+        let append = Append {
+            run_id: self.run_id(),
+            first_seq,
+            events,
+        };
         self.sure(|state, cx| projection::apply(state, append, cx))
     }
 
@@ -348,31 +446,48 @@ impl World {
             name: "lookup".into(),
             arguments: "{}".into(),
         });
-        self.append(EventBody::ItemStarted(run::Item { key: format!("call-{call}"), body }))
+        self.append(EventBody::ItemStarted(run::Item {
+            key: format!("call-{call}"),
+            body,
+        }))
     }
 
     /// The harness confirms every message that was not confirmed.
     pub fn accept_inputs(&mut self) {
         let turn_id = self.model.newest_turn().map(|turn| turn.id);
-        let open: Vec<_> = self.model.inputs.values().filter(|row| Some(row.turn_id) == turn_id).map(|row| row.id).collect();
+        let open: Vec<_> = self
+            .model
+            .inputs
+            .values()
+            .filter(|row| Some(row.turn_id) == turn_id)
+            .map(|row| row.id)
+            .collect();
         for input_id in open {
             self.confirm(input_id, Delivery::Accepted);
         }
     }
 
     pub fn confirm(&mut self, input_id: crate::InputId, delivery: Delivery) -> bool {
-        let confirm = ConfirmInput { run_id: self.run_id(), input_id, delivery };
+        let confirm = ConfirmInput {
+            run_id: self.run_id(),
+            input_id,
+            delivery,
+        };
         self.sure(|state, _| turn::input_settled(state, confirm))
     }
 
     /// The delivery of the answer of this call.
     pub fn delivery(&self, call: &str) -> DeliveryId {
         let call = self.model.calls.values().find(|row| row.call_id.0 == call);
-        call.and_then(|row| row.state.answer()).map_or(DeliveryId::NEVER, |answer| answer.delivery_id)
+        call.and_then(|row| row.state.answer())
+            .map_or(DeliveryId::NEVER, |answer| answer.delivery_id)
     }
 
     pub fn applied(&mut self, call: &str) -> bool {
-        let apply = ApplyResult { run_id: self.run_id(), delivery_id: self.delivery(call) };
+        let apply = ApplyResult {
+            run_id: self.run_id(),
+            delivery_id: self.delivery(call),
+        };
         self.sure(|state, cx| turn::result_applied(state, apply, cx))
     }
 
@@ -402,7 +517,10 @@ impl World {
         world.bind();
         if placement == Placement::OpenaiHosted {
             world.begin_create();
-            world.record(Record::Running { native_id: "m-1".into(), lease_expires_at: None });
+            world.record(Record::Running {
+                native_id: "m-1".into(),
+                lease_expires_at: None,
+            });
         }
         world.connect();
         assert!(world.begin_init() && world.complete_init());
