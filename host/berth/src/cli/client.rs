@@ -6,7 +6,7 @@ use clap::Args;
 use domain::Secret;
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Every command asks for one small thing.
@@ -38,6 +38,16 @@ pub struct Core {
 }
 
 impl Target {
+    /// The Core of this data folder.
+    pub fn of(data_dir: &Path) -> Self {
+        Self {
+            data_dir: data_dir.to_path_buf(),
+            url: None,
+            core_key_file: None,
+            json: false,
+        }
+    }
+
     /// Finds the Core and its key.
     ///
     /// # Errors

@@ -21,9 +21,13 @@ use clap::{FromArgMatches, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+pub use client::Target;
+pub use harness::find as find_harness;
+pub use serve::{Options as ServeOptions, drain_on_signal, start as start_core};
+
 /// Berth, a self-hosted Agents API.
 #[derive(Debug, Parser)]
-#[command(name = "berth", version, propagate_version = true)]
+#[command(name = "berth", version)]
 struct Arguments {
     /// File with settings: a table for each sub-command, a key for each of its flags.
     #[arg(long, global = true, value_name = "FILE")]
@@ -36,6 +40,8 @@ struct Arguments {
 enum Command {
     /// Run the Core: the API, the scheduler and the gateway.
     Serve(serve::Options),
+    /// Show the main job in one command: install Codex, start a server, run a Session, stream its events.
+    Demo(demo::Options),
     /// Projects of a running Core.
     #[command(subcommand)]
     Project(project::Command),
@@ -99,6 +105,7 @@ pub fn main() -> ExitCode {
 async fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Serve(options) => serve::run(options).await,
+        Command::Demo(options) => Box::pin(demo::run(options)).await,
         Command::Project(command) => project::run(command).await,
         Command::Key(command) => key::run(command).await,
         Command::Harness(command) => harness::run(command).await,

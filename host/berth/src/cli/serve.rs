@@ -70,6 +70,18 @@ pub struct Options {
     pub log: log::Logging,
 }
 
+impl Options {
+    /// What the command line without any flag, variable or file means.
+    ///
+    /// # Errors
+    /// Never, unless a default of ours is invalid.
+    pub fn defaults() -> anyhow::Result<Self> {
+        let command = Self::augment_args(clap::Command::new("berth"));
+        let matches = command.try_get_matches_from(["berth"])?;
+        Ok(<Self as clap::FromArgMatches>::from_arg_matches(&matches)?)
+    }
+}
+
 /// LOC-002.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Isolation {

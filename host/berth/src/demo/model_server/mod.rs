@@ -9,4 +9,5 @@ mod events;
 mod script;
 mod serve;
 
-pub use serve::{Arguments, run};
+pub use script::Script;
+pub use serve::{Arguments, ModelServer, run};

@@ -124,6 +124,11 @@ impl ModelServer {
         Ok(Self { address, stop })
     }
 
+    /// Where it listens.
+    pub fn address(&self) -> std::net::SocketAddr {
+        self.address
+    }
+
     /// What to configure as the model provider's base URL.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
