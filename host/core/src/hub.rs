@@ -141,7 +141,7 @@ impl Hub {
         }
     }
 
-    /// Up to [`RING_EVENTS`] frames after a cursor, oldest first; from the ring, or from the store.
+    /// Some frames after a cursor, oldest first; from the ring, or the store's next page.
     pub(crate) async fn frames(&self, room: &Room, after: u64) -> Result<Vec<Frame>, StoreError> {
         if let Some(frames) = lock(&room.ring).after(after) {
             return Ok(frames);
@@ -151,7 +151,7 @@ impl Hub {
         if let Some(frames) = lock(&room.ring).after(after) {
             return Ok(frames);
         }
-        let events = self.store.read().events_after(room.base.id, after, RING_EVENTS).await?;
+        let events = self.store.read().events_after(room.base.id, after).await?;
         let mut frames = Vec::with_capacity(events.len());
         for stored in events {
             match event::frame(&room.base, stored.id, &stored.payload) {

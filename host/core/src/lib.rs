@@ -3,9 +3,16 @@
 //! [`serve`] is the only entrance. Inside, data flows one way: `api` parses and answers, `domain` decides, `store` persists;
 //! the scheduler and the gateway act on what is committed. Memory holds caches, sockets and hints only.
 
+mod api;
+mod harnesses;
+mod http;
+mod hub;
+mod keys;
 pub mod peer;
 mod serve;
 mod settings;
+mod state;
 
+pub use harnesses::UnknownHarness;
 pub use serve::{Ready, ServeError, serve};
 pub use settings::{CoreSettings, Database, FirstProject};

@@ -11,7 +11,7 @@ use store::agents::{CreateAgent, DeleteAgent, UpdateAgent};
 use super::call::{Call, Reply};
 use super::error::ApiError;
 use super::failure::{read_failed, write_failed};
-use super::lists::{Cursor, cursor};
+use super::lists::{list as store_list, list_failed};
 use super::render::{self, Deleted, List};
 
 /// `POST /agents`
@@ -48,11 +48,11 @@ pub(crate) async fn read(call: Call) -> Result<Reply, ApiError> {
 
 /// `GET /agents`
 pub(crate) async fn list(call: Call) -> Result<Reply, ApiError> {
-    let Cursor::Page(page) = cursor::<AgentId>(&call.page) else { return Err(ApiError::NotFound) };
+    let page = store_list(&call.page, AgentId::NEVER);
     let found = call.core.store.read().agents(call.project()?, &page).await;
-    let (agents, more) = found.map_err(read_failed)?.ok_or(ApiError::NotFound)?;
-    let shown = agents.iter().map(|agent| (agent.id.to_string(), render::agent::saved(agent))).collect();
-    Reply::ok(&List::new(shown, more))
+    let found = found.map_err(|error| list_failed(error, ApiError::NotFound))?;
+    let shown = found.items.iter().map(|agent| (agent.id.to_string(), render::agent::saved(agent))).collect();
+    Reply::ok(&List::new(shown, found.has_more))
 }
 
 /// `POST /agents/{agent_id}`

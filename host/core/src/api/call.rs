@@ -11,8 +11,9 @@ use domain::invalid::Invalid;
 use domain::json::Json;
 use domain::{KeyId, ProjectId, RequestId};
 use serde::Serialize;
+use store::{Administrator, Provenance};
 
-use super::error::ApiError;
+use super::error::{AdminError, ApiError};
 use super::gate::JsonBody;
 use super::query::Page;
 use crate::state::Core;
@@ -65,6 +66,43 @@ impl Call {
         match self.caller {
             Caller::Project { project, .. } => Ok(project),
             Caller::Admin { .. } | Caller::Unchecked => Err(ApiError::Unauthorized(None)),
+        }
+    }
+
+    /// The Project that a read is about: the caller's, or the one an administrator names in the path (OPS-006, OPS-040).
+    ///
+    /// # Errors
+    /// As [`Call::project`].
+    pub(crate) fn scope(&self) -> Result<ProjectId, ApiError> {
+        match self.caller {
+            Caller::Admin { .. } => Ok(self.id("project_id")),
+            Caller::Project { .. } | Caller::Unchecked => self.project(),
+        }
+    }
+
+    /// Whose key does this, for the record of public writes (OPS-060).
+    pub(crate) fn provenance(&self) -> Option<Provenance> {
+        match self.caller {
+            Caller::Project { key, .. } => {
+                Some(Provenance { key, request_id: Some(self.request.to_string()), trace_id: None })
+            }
+            Caller::Admin { .. } | Caller::Unchecked => None,
+        }
+    }
+
+    /// Which administrator does this, for the audit log (OPS-067).
+    ///
+    /// # Errors
+    /// 401 if the row is not one of `/core/v1` (a mistake in the table, caught by its test).
+    pub(crate) fn administrator(&self) -> Result<Administrator, ApiError> {
+        match &self.caller {
+            Caller::Admin { credential, actor } => Ok(Administrator {
+                credential_id: credential.clone(),
+                actor_label: actor.clone(),
+                request_id: Some(self.request.to_string()),
+                trace_id: None,
+            }),
+            Caller::Project { .. } | Caller::Unchecked => Err(AdminError::Key.into()),
         }
     }
 

@@ -22,5 +22,5 @@ pub(crate) fn write_failed(error: WriteError<Refusal>) -> ApiError {
 /// A write failed in the store. After an unknown commit it may have happened: without a key a repetition is no retry (D27).
 pub(crate) fn write_broke(error: &StoreError) -> ApiError {
     tracing::error!(%error, "a write failed");
-    ApiError::Internal { effect_unknown: matches!(error, StoreError::CommitUnknown { .. }) }
+    ApiError::Internal { effect_unknown: error.is_unknown() }
 }

@@ -1,29 +1,28 @@
-//! Cursors of lists: text that may name nothing.
+//! From a client's page to the store's list, and back.
 
 use std::str::FromStr;
 
-use store::read::{Direction, PageOf};
+use store::read::{self, List, ListError};
 
+use super::error::ApiError;
+use super::failure::read_failed;
 use super::query::{Order, Page};
 
-/// Where a page starts.
-pub(crate) enum Cursor<T> {
-    /// A page from a well-formed place; whether it exists is the store's to say.
-    Page(PageOf<T>),
-    /// Text that is no id of this kind: the same as an id that does not exist (W-LIST-5).
-    Malformed,
+/// The list that a page asks for. A cursor is text: one that is no id of the list's kind is sent as the id that never exists,
+/// so that both take the same way (W-LIST-5, W-ID-3).
+pub(crate) fn list<T: FromStr + ToString>(page: &Page, never: T) -> List {
+    let after = page.after.as_deref().map(|text| text.parse().unwrap_or(never).to_string());
+    let order = match page.order {
+        Order::Ascending => read::Order::Ascending,
+        Order::Descending => read::Order::Descending,
+    };
+    List { after, limit: page.limit, order }
 }
 
-/// Reads the cursor of a list whose elements have ids of one kind.
-pub(crate) fn cursor<T: FromStr>(page: &Page) -> Cursor<T> {
-    let after = match page.after.as_deref().map(str::parse) {
-        None => None,
-        Some(Ok(id)) => Some(id),
-        Some(Err(_)) => return Cursor::Malformed,
-    };
-    let direction = match page.order {
-        Order::Ascending => Direction::Ascending,
-        Order::Descending => Direction::Descending,
-    };
-    Cursor::Page(PageOf { after, limit: page.limit, direction })
+/// What a client hears of a list that failed; `unknown` is the answer to a cursor that names nothing of it.
+pub(crate) fn list_failed(error: ListError, unknown: ApiError) -> ApiError {
+    match error {
+        ListError::UnknownCursor => unknown,
+        ListError::Store(error) => read_failed(error),
+    }
 }

@@ -148,7 +148,7 @@ async fn model(
         let model = named.ok_or_else(required)?;
         return Ok(Chosen { model, view, key, source: Source::Agent, defaults: None });
     }
-    let default = core.store.read().model_default_with_key(declaration.id.as_str()).await;
+    let default = core.store.read().model_default(declaration.id.as_str()).await;
     let default = default.map_err(|error| {
         tracing::error!(%error, "the deployment default could not be opened");
         ApiError::CredentialStorageUnavailable
