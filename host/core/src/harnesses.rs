@@ -22,34 +22,64 @@ impl Harnesses {
         enabled: Option<&[String]>,
         default: Option<&str>,
     ) -> Result<Self, UnknownHarness> {
-        let exists = |name: &str| declarations.iter().any(|declaration| declaration.id.as_str() == name);
-        if let Some(name) = enabled.unwrap_or_default().iter().find(|name| !exists(name)) {
+        let exists = |name: &str| {
+            declarations
+                .iter()
+                .any(|declaration| declaration.id.as_str() == name)
+        };
+        if let Some(name) = enabled
+            .unwrap_or_default()
+            .iter()
+            .find(|name| !exists(name))
+        {
             return Err(UnknownHarness(name.clone()));
         }
         if let Some(enabled) = enabled {
-            declarations.retain(|declaration| enabled.iter().any(|name| name == declaration.id.as_str()));
+            declarations
+                .retain(|declaration| enabled.iter().any(|name| name == declaration.id.as_str()));
         }
         declarations.sort_by(|a, b| (a.rank, &a.id).cmp(&(b.rank, &b.id)));
         let default = match default {
-            None => declarations.first().map(|declaration| declaration.id.clone()),
+            None => declarations
+                .first()
+                .map(|declaration| declaration.id.clone()),
             Some(name) => {
-                let found = declarations.iter().find(|declaration| declaration.id.as_str() == name);
-                Some(found.ok_or_else(|| UnknownHarness(name.to_owned()))?.id.clone())
+                let found = declarations
+                    .iter()
+                    .find(|declaration| declaration.id.as_str() == name);
+                Some(
+                    found
+                        .ok_or_else(|| UnknownHarness(name.to_owned()))?
+                        .id
+                        .clone(),
+                )
             }
         };
-        Ok(Self { declarations, default })
+        Ok(Self {
+            declarations,
+            default,
+        })
     }
 
     /// An enabled harness by its public name.
     pub(crate) fn find(&self, name: &str) -> Option<&HarnessDeclaration> {
-        self.declarations.iter().find(|declaration| declaration.id.as_str() == name)
+        self.declarations
+            .iter()
+            .find(|declaration| declaration.id.as_str() == name)
     }
 
     /// A harness that a request names (SLC-002, SLC-005).
     pub(crate) fn select(&self, name: &str, path: &Path) -> Result<&HarnessDeclaration, Invalid> {
         self.find(name).ok_or_else(|| {
-            let named = if is_echoable(name) { format!(" '{name}'") } else { String::new() };
-            Invalid::unsupported(path.echo(), format!("The harness{named} is not available on this service."))
+            let named = if is_echoable(name) {
+                format!(" '{name}'")
+            } else {
+                String::new()
+            };
+            Invalid::unsupported(
+                path.echo(),
+                format!("The harness{named} is not available on this service."),
+            )
         })
     }
 

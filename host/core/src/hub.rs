@@ -72,7 +72,10 @@ struct Ring {
 impl Hub {
     /// No rooms yet.
     pub(crate) fn new(store: Store) -> Arc<Self> {
-        Arc::new(Self { store, rooms: Mutex::default() })
+        Arc::new(Self {
+            store,
+            rooms: Mutex::default(),
+        })
     }
 
     /// Carries commits into rooms until `stop`.
@@ -99,12 +102,17 @@ impl Hub {
 
     /// Looks at every room's Session once: commits of other processes, missed wakes, deletions.
     async fn scan(&self) {
-        let rooms: Vec<_> = lock(&self.rooms).values().filter_map(Weak::upgrade).collect();
+        let rooms: Vec<_> = lock(&self.rooms)
+            .values()
+            .filter_map(Weak::upgrade)
+            .collect();
         for room in rooms {
             match self.store.read().last_event(room.base.id).await {
                 Ok(Some(number)) => room.committed(number),
                 Ok(None) => room.ended.cancel(),
-                Err(error) => tracing::warn!(%error, "the newest event of a Session could not be read"),
+                Err(error) => {
+                    tracing::warn!(%error, "the newest event of a Session could not be read")
+                }
             }
         }
     }
@@ -156,9 +164,15 @@ impl Hub {
         for stored in events {
             match event::frame(&room.base, stored.id, &stored.payload) {
                 Ok(bytes) => {
-                    frames.push(Frame { number: stored.number, mark: Mark::of(&stored.payload), bytes });
+                    frames.push(Frame {
+                        number: stored.number,
+                        mark: Mark::of(&stored.payload),
+                        bytes,
+                    });
                 }
-                Err(error) => tracing::error!(%error, number = stored.number, "a stored event cannot be shown"),
+                Err(error) => {
+                    tracing::error!(%error, number = stored.number, "a stored event cannot be shown")
+                }
             }
         }
         lock(&room.ring).append(after, &frames);
@@ -191,7 +205,10 @@ impl Mark {
     fn of(payload: &EventPayload) -> Self {
         match payload {
             EventPayload::Session { event, cause, .. } => Self::Session(*event, *cause),
-            EventPayload::Turn { event: TurnEvent::Created, turn } => Self::TurnCreated(turn.id),
+            EventPayload::Turn {
+                event: TurnEvent::Created,
+                turn,
+            } => Self::TurnCreated(turn.id),
             _ => Self::Plain,
         }
     }
@@ -203,8 +220,13 @@ impl Ring {
         let first = self.frames.front()?.number;
         let last = self.frames.back()?.number;
         // Every frame of the ring follows the one before it without a hole.
-        (first <= cursor + 1 && cursor < last)
-            .then(|| self.frames.iter().filter(|frame| frame.number > cursor).cloned().collect())
+        (first <= cursor + 1 && cursor < last).then(|| {
+            self.frames
+                .iter()
+                .filter(|frame| frame.number > cursor)
+                .cloned()
+                .collect()
+        })
     }
 
     /// Takes frames that were read after `cursor`; a hole empties the ring first.
@@ -225,7 +247,8 @@ impl Ring {
             self.bytes += frame.bytes.len();
             self.frames.push_back(frame.clone());
         }
-        while self.frames.len() > RING_EVENTS || (self.bytes > RING_BYTES && self.frames.len() > 1) {
+        while self.frames.len() > RING_EVENTS || (self.bytes > RING_BYTES && self.frames.len() > 1)
+        {
             if let Some(frame) = self.frames.pop_front() {
                 self.bytes -= frame.bytes.len();
             }
@@ -245,7 +268,11 @@ mod tests {
     use super::*;
 
     fn frame(number: u64) -> Frame {
-        Frame { number, mark: Mark::Plain, bytes: Bytes::from(vec![0; 8]) }
+        Frame {
+            number,
+            mark: Mark::Plain,
+            bytes: Bytes::from(vec![0; 8]),
+        }
     }
 
     fn numbers(frames: &[Frame]) -> Vec<u64> {
@@ -269,8 +296,14 @@ mod tests {
         let mut ring = Ring::default();
         let frames: Vec<_> = (1..=600).map(frame).collect();
         ring.append(0, &frames);
-        assert_eq!((ring.frames.len(), ring.bytes), (RING_EVENTS, RING_EVENTS * 8));
-        let huge = Frame { bytes: Bytes::from(vec![0; RING_BYTES + 1]), ..frame(601) };
+        assert_eq!(
+            (ring.frames.len(), ring.bytes),
+            (RING_EVENTS, RING_EVENTS * 8)
+        );
+        let huge = Frame {
+            bytes: Bytes::from(vec![0; RING_BYTES + 1]),
+            ..frame(601)
+        };
         ring.append(600, &[huge]);
         assert_eq!(numbers(&ring.after(600).unwrap()), [601]);
     }

@@ -53,7 +53,9 @@ impl StreamKeys {
             return found.clone();
         }
         // Keys that no stream asks about any more are dropped here.
-        known.retain(|_, entry| Arc::strong_count(entry) > 1 || entry.last.try_lock().is_ok_and(|last| is_recent(&last)));
+        known.retain(|_, entry| {
+            Arc::strong_count(entry) > 1 || entry.last.try_lock().is_ok_and(|last| is_recent(&last))
+        });
         known.entry(key).or_default().clone()
     }
 }

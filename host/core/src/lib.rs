@@ -4,6 +4,7 @@
 //! the scheduler and the gateway act on what is committed. Memory holds caches, sockets and hints only.
 
 mod api;
+mod first_start;
 mod harnesses;
 mod http;
 mod hub;
@@ -13,6 +14,8 @@ mod serve;
 mod settings;
 mod state;
 
+pub use api::{Operation, operations};
+pub use first_start::FirstStartError;
 pub use harnesses::UnknownHarness;
 pub use serve::{Ready, ServeError, serve};
 pub use settings::{CoreSettings, Database, FirstProject};

@@ -25,13 +25,18 @@ pub struct Sandbox {
 ///
 /// # Errors
 /// 400 for an unknown size or image, or an image that needs a larger size.
-pub fn resolve(size: Option<SandboxSize>, image: Option<&str>, hints: &[&Metadata]) -> Result<Sandbox, Invalid> {
+pub fn resolve(
+    size: Option<SandboxSize>,
+    image: Option<&str>,
+    hints: &[&Metadata],
+) -> Result<Sandbox, Invalid> {
     let environment = Path::root().member("environment");
     let size = match (size, hint(hints, "apipi.sandbox_size")) {
         (Some(size), _) => size,
         (None, Some(word)) => {
             let path = environment.member("sandbox_size");
-            SandboxSize::from_word(word).ok_or_else(|| Invalid::not_one_of(&path, word, SandboxSize::WORDS))?
+            SandboxSize::from_word(word)
+                .ok_or_else(|| Invalid::not_one_of(&path, word, SandboxSize::WORDS))?
         }
         (None, None) => DEFAULT_SIZE,
     };
@@ -46,13 +51,23 @@ pub fn resolve(size: Option<SandboxSize>, image: Option<&str>, hints: &[&Metadat
         return Err(Invalid::not_one_of(&path, image, IMAGES));
     }
     if image == BROWSER_IMAGE && size < SandboxSize::M {
-        return Err(Invalid::other(path.echo(), "The sandbox image 'browser' needs the size 'M' or larger."));
+        return Err(Invalid::other(
+            path.echo(),
+            "The sandbox image 'browser' needs the size 'M' or larger.",
+        ));
     }
-    Ok(Sandbox { size, image: image.to_owned() })
+    Ok(Sandbox {
+        size,
+        image: image.to_owned(),
+    })
 }
 
 fn hint<'a>(hints: &[&'a Metadata], name: &str) -> Option<&'a str> {
-    hints.iter().find_map(|metadata| metadata.pairs().find_map(|(key, value)| (key == name).then_some(value)))
+    hints.iter().find_map(|metadata| {
+        metadata
+            .pairs()
+            .find_map(|(key, value)| (key == name).then_some(value))
+    })
 }
 
 #[cfg(test)]
@@ -60,10 +75,17 @@ mod tests {
     use super::*;
 
     fn metadata(pairs: &[(&str, &str)]) -> Metadata {
-        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        pairs
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect()
     }
 
-    fn resolved(size: Option<SandboxSize>, image: Option<&str>, hints: &[&Metadata]) -> (SandboxSize, String) {
+    fn resolved(
+        size: Option<SandboxSize>,
+        image: Option<&str>,
+        hints: &[&Metadata],
+    ) -> (SandboxSize, String) {
         let Sandbox { size, image } = resolve(size, image, hints).unwrap();
         (size, image)
     }
@@ -72,19 +94,40 @@ mod tests {
     fn the_nearest_choice_wins() {
         // API-052, API-062
         let session = metadata(&[("apipi.sandbox_size", "M")]);
-        let agent = metadata(&[("apipi.sandbox_size", "L"), ("apipi.sandbox_image", "browser")]);
-        assert_eq!(resolved(None, None, &[]), (SandboxSize::S, "default".into()));
-        assert_eq!(resolved(Some(SandboxSize::L), None, &[]), (SandboxSize::L, "browser".into()));
-        assert_eq!(resolved(None, None, &[&session, &agent]), (SandboxSize::M, "browser".into()));
-        assert_eq!(resolved(Some(SandboxSize::L), Some("default"), &[&session]), (SandboxSize::L, "default".into()));
+        let agent = metadata(&[
+            ("apipi.sandbox_size", "L"),
+            ("apipi.sandbox_image", "browser"),
+        ]);
+        assert_eq!(
+            resolved(None, None, &[]),
+            (SandboxSize::S, "default".into())
+        );
+        assert_eq!(
+            resolved(Some(SandboxSize::L), None, &[]),
+            (SandboxSize::L, "browser".into())
+        );
+        assert_eq!(
+            resolved(None, None, &[&session, &agent]),
+            (SandboxSize::M, "browser".into())
+        );
+        assert_eq!(
+            resolved(Some(SandboxSize::L), Some("default"), &[&session]),
+            (SandboxSize::L, "default".into())
+        );
     }
 
     #[test]
     fn bad_choices_are_named() {
         // API-058, API-065, API-066
         let bad = metadata(&[("apipi.sandbox_size", "XXL")]);
-        assert_eq!(resolve(None, None, &[&bad]).unwrap_err().param.as_deref(), Some("environment.sandbox_size"));
-        assert_eq!(resolve(None, Some("x"), &[]).unwrap_err().param.as_deref(), Some("environment.sandbox_image"));
+        assert_eq!(
+            resolve(None, None, &[&bad]).unwrap_err().param.as_deref(),
+            Some("environment.sandbox_size")
+        );
+        assert_eq!(
+            resolve(None, Some("x"), &[]).unwrap_err().param.as_deref(),
+            Some("environment.sandbox_image")
+        );
         assert!(resolve(Some(SandboxSize::S), Some("browser"), &[]).is_err());
     }
 }

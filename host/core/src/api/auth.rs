@@ -21,7 +21,11 @@ pub(crate) fn has_beta(headers: &HeaderMap) -> bool {
 }
 
 /// Checks the credential that a space asks for.
-pub(crate) async fn authenticate(core: &Core, space: Space, headers: &HeaderMap) -> Result<Caller, ApiError> {
+pub(crate) async fn authenticate(
+    core: &Core,
+    space: Space,
+    headers: &HeaderMap,
+) -> Result<Caller, ApiError> {
     match space {
         Space::Public { beta } => project(core, headers, beta).await,
         Space::Admin => admin(core, headers),
@@ -30,10 +34,13 @@ pub(crate) async fn authenticate(core: &Core, space: Space, headers: &HeaderMap)
 }
 
 async fn project(core: &Core, headers: &HeaderMap, beta: bool) -> Result<Caller, ApiError> {
-    let Some(token) = bearer(headers) else { return Err(ApiError::Unauthorized(None)) };
+    let Some(token) = bearer(headers) else {
+        return Err(ApiError::Unauthorized(None));
+    };
     // W-AUTH-6: outside the Beta a rejected key is named.
     let rejected = ApiError::Unauthorized((!beta).then_some("invalid_api_key"));
-    let lookup = core.store.read().authenticate(Digest::of(token.as_bytes()));
+    let reader = core.store.read();
+    let lookup = reader.authenticate(Digest::of(token.as_bytes()));
     let owner = match tokio::time::timeout(LOOKUP, lookup).await {
         Ok(Ok(owner)) => owner,
         Ok(Err(error)) => {
@@ -42,13 +49,22 @@ async fn project(core: &Core, headers: &HeaderMap, beta: bool) -> Result<Caller,
         }
         Err(_) => return Err(ApiError::AuthenticationUnavailable),
     };
-    let Some(owner) = owner else { return Err(rejected) };
+    let Some(owner) = owner else {
+        return Err(rejected);
+    };
     let scoped = scope(headers, "openai-organization", "core")
-        && scope(headers, "openai-project", &format!("proj_{}", owner.project));
+        && scope(
+            headers,
+            "openai-project",
+            &format!("proj_{}", owner.project),
+        );
     if !scoped {
         return Err(rejected);
     }
-    Ok(Caller::Project { project: owner.project, key: owner.key })
+    Ok(Caller::Project {
+        project: owner.project,
+        key: owner.key,
+    })
 }
 
 fn admin(core: &Core, headers: &HeaderMap) -> Result<Caller, ApiError> {
@@ -57,13 +73,17 @@ fn admin(core: &Core, headers: &HeaderMap) -> Result<Caller, ApiError> {
     // Every digest is compared, so that time says nothing about which one matched (OPS-003, W-AUTH-8).
     let mut matched = Choice::from(0);
     for known in &core.core_keys {
-        matched = Choice::conditional_select(&matched, &Choice::from(1), known.ct_eq(digest.as_bytes()));
+        matched =
+            Choice::conditional_select(&matched, &Choice::from(1), known.ct_eq(digest.as_bytes()));
     }
     if !bool::from(matched) {
         return Err(AdminError::Key.into());
     }
     let actor = only(headers, "x-core-console-actor").map(str::to_owned);
-    Ok(Caller::Admin { credential: digest.to_string()[..8].to_owned(), actor })
+    Ok(Caller::Admin {
+        credential: digest.to_string()[..8].to_owned(),
+        actor,
+    })
 }
 
 /// The token of exactly one `Authorization: Bearer …` header.
@@ -94,7 +114,12 @@ mod tests {
     use super::*;
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
-        let pairs = pairs.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        let pairs = pairs.iter().map(|(name, value)| {
+            (
+                HeaderName::from_static(name),
+                HeaderValue::from_static(value),
+            )
+        });
         let mut headers = HeaderMap::new();
         for (name, value) in pairs {
             headers.append(name, value);
@@ -119,8 +144,14 @@ mod tests {
     #[test]
     fn a_bearer_is_sent_once() {
         // W-AUTH-5
-        assert_eq!(bearer(&headers(&[("authorization", "Bearer k")])), Some("k"));
-        assert_eq!(bearer(&headers(&[("authorization", "bearer k")])), Some("k"));
+        assert_eq!(
+            bearer(&headers(&[("authorization", "Bearer k")])),
+            Some("k")
+        );
+        assert_eq!(
+            bearer(&headers(&[("authorization", "bearer k")])),
+            Some("k")
+        );
         for wrong in [
             &[][..],
             &[("authorization", "")],
@@ -137,9 +168,20 @@ mod tests {
     fn scopes_are_optional_but_exact() {
         // wire.md 4
         assert!(scope(&headers(&[]), "openai-organization", "core"));
-        assert!(scope(&headers(&[("openai-organization", "core")]), "openai-organization", "core"));
-        assert!(!scope(&headers(&[("openai-organization", "x")]), "openai-organization", "core"));
-        let twice = headers(&[("openai-organization", "core"), ("openai-organization", "core")]);
+        assert!(scope(
+            &headers(&[("openai-organization", "core")]),
+            "openai-organization",
+            "core"
+        ));
+        assert!(!scope(
+            &headers(&[("openai-organization", "x")]),
+            "openai-organization",
+            "core"
+        ));
+        let twice = headers(&[
+            ("openai-organization", "core"),
+            ("openai-organization", "core"),
+        ]);
         assert!(!scope(&twice, "openai-organization", "core"));
     }
 }

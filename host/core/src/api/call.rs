@@ -11,7 +11,7 @@ use domain::invalid::Invalid;
 use domain::json::Json;
 use domain::{KeyId, ProjectId, RequestId};
 use serde::Serialize;
-use store::{Administrator, Provenance};
+use store::provenance::{Administrator, Provenance};
 
 use super::error::{AdminError, ApiError};
 use super::gate::JsonBody;
@@ -83,9 +83,11 @@ impl Call {
     /// Whose key does this, for the record of public writes (OPS-060).
     pub(crate) fn provenance(&self) -> Option<Provenance> {
         match self.caller {
-            Caller::Project { key, .. } => {
-                Some(Provenance { key, request_id: Some(self.request.to_string()), trace_id: None })
-            }
+            Caller::Project { key, .. } => Some(Provenance {
+                key,
+                request_id: Some(self.request.to_string()),
+                trace_id: None,
+            }),
             Caller::Admin { .. } | Caller::Unchecked => None,
         }
     }
@@ -108,8 +110,13 @@ impl Call {
 
     /// A path parameter as text, decoded as far as it can be.
     pub(crate) fn param(&self, name: &str) -> String {
-        let raw = self.params.iter().find_map(|(key, value)| (key == name).then_some(value.as_str()));
-        percent_encoding::percent_decode_str(raw.unwrap_or_default()).decode_utf8_lossy().into_owned()
+        let raw = self
+            .params
+            .iter()
+            .find_map(|(key, value)| (key == name).then_some(value.as_str()));
+        percent_encoding::percent_decode_str(raw.unwrap_or_default())
+            .decode_utf8_lossy()
+            .into_owned()
     }
 
     /// A path parameter as an id; a malformed one is an id that does not exist (W-ID-3), so every route behaves the same.
@@ -121,7 +128,10 @@ impl Call {
     ///
     /// # Errors
     /// Those of `read`, or E400-16.
-    pub(crate) fn read<T>(&self, read: impl FnOnce(Json<'_>) -> Result<T, Invalid>) -> Result<T, ApiError> {
+    pub(crate) fn read<T>(
+        &self,
+        read: impl FnOnce(Json<'_>) -> Result<T, Invalid>,
+    ) -> Result<T, ApiError> {
         let value = read(self.body.json())?;
         if self.body.has_nul() {
             return Err(Invalid::unstorable(None).into());
@@ -139,7 +149,15 @@ pub(crate) trait NeverAssigned {
 macro_rules! never {
     ($($name:ident),+) => {$(impl NeverAssigned for domain::$name { const NEVER: Self = domain::$name::NEVER; })+};
 }
-never!(AgentId, SessionId, TurnId, ItemId, EnvironmentId, ProjectId, KeyId);
+never!(
+    AgentId,
+    SessionId,
+    TurnId,
+    ItemId,
+    EnvironmentId,
+    ProjectId,
+    KeyId
+);
 
 /// A successful answer.
 pub(crate) struct Reply(pub Response<Body>);
@@ -149,7 +167,9 @@ impl Reply {
     pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Result<Self, ApiError> {
         let body = serde_json::to_vec(value).map_err(|error| {
             tracing::error!(%error, "an answer could not be written");
-            ApiError::Internal { effect_unknown: false }
+            ApiError::Internal {
+                effect_unknown: false,
+            }
         })?;
         let mut response = Response::new(Body::from(body));
         *response.status_mut() = status;

@@ -3,7 +3,9 @@
 //! The cause stays behind: it is logged where it happens, under the request id, and never shown.
 
 use axum::body::Body;
-use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{
+    ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use axum::http::{Response, StatusCode};
 use domain::Refusal;
 use domain::invalid::Invalid;
@@ -116,7 +118,14 @@ const CONFLICT: &str = "conflict_error";
 impl Row {
     fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         let (param, details) = (None, Vec::new());
-        Self { status, code: Some(code), param, message: message.into(), details, should_retry: None }
+        Self {
+            status,
+            code: Some(code),
+            param,
+            message: message.into(),
+            details,
+            should_retry: None,
+        }
     }
 
     fn bad(code: &'static str, message: impl Into<String>) -> Self {
@@ -173,19 +182,30 @@ impl ApiError {
             Self::Query(error) => Row::bad(SHAPE, error.to_string()),
             Self::ItemCursor => Row::bad(SHAPE, "Invalid session item ID in `after`"),
             Self::Unauthorized(code) => {
-                let mut row =
-                    Row::new(StatusCode::UNAUTHORIZED, "", "A valid Agents API bearer key is required.");
+                let mut row = Row::new(
+                    StatusCode::UNAUTHORIZED,
+                    "",
+                    "A valid Agents API bearer key is required.",
+                );
                 row.code = *code;
                 row
             }
-            Self::NotFound => Row::new(StatusCode::NOT_FOUND, "not_found_error", "Resource not found."),
+            Self::NotFound => Row::new(
+                StatusCode::NOT_FOUND,
+                "not_found_error",
+                "Resource not found.",
+            ),
             Self::UnknownRoute => {
                 let message = "This API operation is not supported.";
                 Row::new(StatusCode::NOT_FOUND, "unsupported_operation", message)
             }
             Self::Method(_) => {
                 let message = "This API method is not supported.";
-                Row::new(StatusCode::METHOD_NOT_ALLOWED, "unsupported_operation", message)
+                Row::new(
+                    StatusCode::METHOD_NOT_ALLOWED,
+                    "unsupported_operation",
+                    message,
+                )
             }
             Self::Refused(refusal) => refused(refusal),
             Self::Internal { effect_unknown } => {
@@ -198,17 +218,21 @@ impl ApiError {
                 row
             }
             Self::AuthenticationUnavailable => {
-                let mut row =
-                    Row::unavailable("authentication_unavailable", "Authentication is temporarily unavailable.");
+                let mut row = Row::unavailable(
+                    "authentication_unavailable",
+                    "Authentication is temporarily unavailable.",
+                );
                 row.should_retry = Some(true);
                 row
             }
-            Self::ExecutionUnavailable => {
-                Row::unavailable("execution_unavailable", "Execution is not available on this service.")
-            }
-            Self::StreamUnavailable => {
-                Row::unavailable("stream_unavailable", "Live events are not available on this service.")
-            }
+            Self::ExecutionUnavailable => Row::unavailable(
+                "execution_unavailable",
+                "Execution is not available on this service.",
+            ),
+            Self::StreamUnavailable => Row::unavailable(
+                "stream_unavailable",
+                "Live events are not available on this service.",
+            ),
             Self::CredentialStorageUnavailable => {
                 let message = "Credential encryption is not configured on this service.";
                 Row::unavailable("credential_storage_unavailable", message)
@@ -261,27 +285,36 @@ fn refused(refusal: &Refusal) -> Row {
         Refusal::WhitespaceOnly => invalid(Invalid::whitespace_only()),
         Refusal::NotHosted => invalid(Invalid::request()),
         Refusal::NotFound => ApiError::NotFound.row(),
-        Refusal::InputPending => Row::conflict(CONFLICT, "Earlier input to this Session is still pending."),
-        Refusal::TurnState { .. } => {
-            Row::conflict(CONFLICT, "The Turn cannot accept this input in its current state.")
+        Refusal::InputPending => {
+            Row::conflict(CONFLICT, "Earlier input to this Session is still pending.")
         }
-        Refusal::DifferentResult => Row::conflict(CONFLICT, "The tool call already has a different result."),
+        Refusal::TurnState { .. } => Row::conflict(
+            CONFLICT,
+            "The Turn cannot accept this input in its current state.",
+        ),
+        Refusal::DifferentResult => {
+            Row::conflict(CONFLICT, "The tool call already has a different result.")
+        }
         Refusal::HostedEnvironmentFailed => {
             Row::conflict(CONFLICT, "the hosted environment failed to provision")
         }
         Refusal::NotDeletable => {
-            let message = "session must be durably idle or failed without required actions before deletion";
+            let message =
+                "session must be durably idle or failed without required actions before deletion";
             Row::conflict(CONFLICT, message)
         }
-        Refusal::KeyConflict => {
-            Row::conflict("idempotency_conflict", "This idempotency key was used with different input.")
-        }
-        Refusal::FileWrite { .. } => {
-            Row::conflict("turn_conflict", "The Turn cannot accept this input in its current state.")
-        }
-        Refusal::EnvironmentUnavailable => {
-            Row::conflict("environment_unavailable", "The environment is no longer available for new input.")
-        }
+        Refusal::KeyConflict => Row::conflict(
+            "idempotency_conflict",
+            "This idempotency key was used with different input.",
+        ),
+        Refusal::FileWrite { .. } => Row::conflict(
+            "turn_conflict",
+            "The Turn cannot accept this input in its current state.",
+        ),
+        Refusal::EnvironmentUnavailable => Row::conflict(
+            "environment_unavailable",
+            "The environment is no longer available for new input.",
+        ),
         Refusal::InputExpired => {
             let message = "The environment input deadline elapsed before admission.";
             Row::conflict("environment_input_expired", message)
@@ -290,7 +323,10 @@ fn refused(refusal: &Refusal) -> Row {
             let message = "The environment input was cancelled before admission.";
             Row::conflict("environment_input_cancelled", message)
         }
-        Refusal::Impossible(_) => ApiError::Internal { effect_unknown: false }.row(),
+        Refusal::Impossible(_) => ApiError::Internal {
+            effect_unknown: false,
+        }
+        .row(),
         Refusal::ExecutionUnavailable => ApiError::ExecutionUnavailable.row(),
     };
     if refusal.retry_is_useless() {
@@ -308,7 +344,9 @@ impl AdminError {
             }
             Self::NotFound => Row::new(StatusCode::NOT_FOUND, "not_found", "Resource not found."),
             Self::Name(longest) => {
-                let message = format!("The name must be 1 to {longest} characters without control characters.");
+                let message = format!(
+                    "The name must be 1 to {longest} characters without control characters."
+                );
                 let row = Row::bad("invalid_name", message).at("name");
                 row.with("max_length", Detail::Number(longest as u64))
             }
@@ -319,11 +357,17 @@ impl AdminError {
                 Row::bad("invalid_model_provider", message)
             }
             Self::BaseUrl => {
-                let message = "The base URL must be an HTTPS URL without credentials, query or fragment.";
+                let message =
+                    "The base URL must be an HTTPS URL without credentials, query or fragment.";
                 Row::bad("model_provider_base_url_invalid", message).at("base_url")
             }
             Self::Protocol(protocols) => {
-                let words = protocols.allowed.iter().flatten().map(|protocol| protocol.as_str()).collect();
+                let words = protocols
+                    .allowed
+                    .iter()
+                    .flatten()
+                    .map(|protocol| protocol.as_str())
+                    .collect();
                 let message = "The harness does not speak this protocol.";
                 let row = Row::bad("model_provider_protocol_unsupported", message).at("protocol");
                 row.with("allowed_protocols", Detail::Words(words))
@@ -331,15 +375,20 @@ impl AdminError {
             Self::ApiKey => {
                 let message = "The API key must be 1 to 16384 bytes without NUL, CR or LF.";
                 let row = Row::bad("model_provider_api_key_invalid", message).at("api_key");
-                row.with("max_length", Detail::Number(domain::model::MAX_API_KEY as u64))
+                row.with(
+                    "max_length",
+                    Detail::Number(domain::model::MAX_API_KEY as u64),
+                )
             }
             Self::TokenLimits(member) => {
                 let message = "Token limits must be whole numbers, and the output limit at most the context window.";
                 Row::bad("model_provider_token_limits_invalid", message).at(member)
             }
-            Self::Model => {
-                Row::bad("model_configuration_model_invalid", "The model must be a nonempty text.").at("model")
-            }
+            Self::Model => Row::bad(
+                "model_configuration_model_invalid",
+                "The model must be a nonempty text.",
+            )
+            .at("model"),
             Self::HarnessConfig => {
                 let message = "The harness does not accept these native parameters.";
                 Row::bad("harness_config_invalid", message).at("harness_config")
@@ -364,8 +413,11 @@ impl Serialize for Envelope<'_> {
                 map.serialize_entry("code", &row.code)?;
                 map.serialize_entry("param", &row.param)?;
                 if !row.details.is_empty() {
-                    let details: std::collections::BTreeMap<_, _> =
-                        row.details.iter().map(|(name, value)| (name, value)).collect();
+                    let details: std::collections::BTreeMap<_, _> = row
+                        .details
+                        .iter()
+                        .map(|(name, value)| (name, value))
+                        .collect();
                     map.serialize_entry("details", &details)?;
                 }
                 map.end()

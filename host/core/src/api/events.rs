@@ -33,7 +33,10 @@ pub(crate) async fn submit(call: Call) -> Result<Reply, ApiError> {
     let project = call.project()?;
     let record = sessions::find(&call, project).await?;
     let session = record.state.session.id;
-    let harness = call.core.harnesses.find(record.configuration.harness.as_str());
+    let harness = call
+        .core
+        .harnesses
+        .find(record.configuration.harness.as_str());
     let admit = Admit {
         digest: identity(&batch),
         batch,
@@ -42,14 +45,27 @@ pub(crate) async fn submit(call: Call) -> Result<Reply, ApiError> {
         content: ContentRules {
             whitespace_only: harness.is_some_and(|harness| harness.messages.whitespace_only),
             message_images: harness.is_some_and(|harness| !harness.messages.images.is_empty()),
-            result_images: harness.is_some_and(|harness| !harness.functions.result_images.is_empty()),
+            result_images: harness
+                .is_some_and(|harness| !harness.functions.result_images.is_empty()),
         },
     };
-    let unit = AdmitInput { project, session, admit, provenance: call.provenance() };
-    let admission = call.core.store.write(unit).await.map_err(|error| match write_failed(error) {
-        ApiError::Internal { effect_unknown } => ApiError::Internal { effect_unknown: effect_unknown && keyless },
-        other => other,
-    })?;
+    let unit = AdmitInput {
+        project,
+        session,
+        admit,
+        provenance: call.provenance(),
+    };
+    let admission =
+        call.core
+            .store
+            .write(unit)
+            .await
+            .map_err(|error| match write_failed(error) {
+                ApiError::Internal { effect_unknown } => ApiError::Internal {
+                    effect_unknown: effect_unknown && keyless,
+                },
+                other => other,
+            })?;
     match admission {
         Admission::Stored { .. } => {}
         Admission::Waits { reservation_id } => wait(&call, session, reservation_id).await?,
@@ -63,7 +79,13 @@ async fn wait(call: &Call, session: SessionId, reservation: ReservationId) -> Re
     let mut commits = call.core.store.commits();
     let given_up = Instant::now() + domain::time::RESERVATION_WAIT;
     loop {
-        let found = call.core.store.read().reservation(reservation).await.map_err(read_failed)?;
+        let found = call
+            .core
+            .store
+            .read()
+            .reservation(reservation)
+            .await
+            .map_err(read_failed)?;
         match found.map(|found| found.state) {
             Some(ReservationState::Pending) => {}
             Some(ReservationState::Admitted { .. }) => return Ok(()),
@@ -100,16 +122,19 @@ async fn is_owned(call: &Call) -> Result<bool, ApiError> {
     if call.core.store.lease().borrow().is_some() {
         return Ok(true);
     }
-    let (_, owner, expires) = call.core.store.lease_row().await.map_err(read_failed)?;
+    let lease = call.core.store.lease_row().await.map_err(read_failed)?;
     let now = call.core.store.now().await.map_err(read_failed)?;
-    Ok(owner.is_some() && expires > now)
+    Ok(lease.owner.is_some() && lease.expires_at.is_some_and(|at| at > now))
 }
 
 /// Reads the body: 1 to 64 events of one kind (S-EV-3, S-EV-4, D4).
 fn parse(body: Json<'_>) -> Result<Batch, Invalid> {
     let object = Object::open(body, &Path::root(), &["events"])?;
     let path = object.path("events");
-    let events = object.get("events").map(|events| events.to_elements(&path)).transpose()?;
+    let events = object
+        .get("events")
+        .map(|events| events.to_elements(&path))
+        .transpose()?;
     let events = object.required(events, "events")?;
     if events.is_empty() || events.len() > MAX_EVENTS {
         return Err(Invalid::request());
@@ -132,7 +157,11 @@ fn parse(body: Json<'_>) -> Result<Batch, Invalid> {
         });
     }
     let batch = batch.ok_or_else(Invalid::request)?;
-    if canonical(&batch).len() > content::MAX_STORED_INPUT { Err(Invalid::request()) } else { Ok(batch) }
+    if canonical(&batch).len() > content::MAX_STORED_INPUT {
+        Err(Invalid::request())
+    } else {
+        Ok(batch)
+    }
 }
 
 /// One event; every malformed shape is one refusal (E400-20).
@@ -155,25 +184,42 @@ fn parse_event(json: Json<'_>, path: &Path) -> Result<Batch, Invalid> {
 }
 
 fn parse_result(object: &Object<'_>) -> Result<ResultInput, Invalid> {
-    let text = |name: &str| object.get(name).and_then(Json::string).ok_or_else(Invalid::request);
+    let text = |name: &str| {
+        object
+            .get(name)
+            .and_then(Json::string)
+            .ok_or_else(Invalid::request)
+    };
     let (turn, call) = (text("turn_id")?, text("call_id")?);
     if turn.is_empty() || call.trim().is_empty() {
         return Err(Invalid::request());
     }
     let success = object.get("success").ok_or_else(Invalid::request)?;
-    let success = success.to_bool(&object.path("success")).map_err(|_| Invalid::request())?;
+    let success = success
+        .to_bool(&object.path("success"))
+        .map_err(|_| Invalid::request())?;
     let given = |name: &str| object.get(name).filter(|value| !value.is_null());
     let output = given("output").map(parse_output).transpose()?;
-    let error = given("error").map(|value| value.string().ok_or_else(Invalid::request)).transpose()?;
+    let error = given("error")
+        .map(|value| value.string().ok_or_else(Invalid::request))
+        .transpose()?;
     // S-FN-3: which members were sent is part of what was sent.
     let presence = |name: &str| match object.get(name) {
         None => "omitted",
         Some(value) if value.is_null() => "null",
         Some(_) => "value",
     };
-    let result = FunctionResult { success, output, error };
+    let result = FunctionResult {
+        success,
+        output,
+        error,
+    };
     let stored = serde_json::to_vec(&result).unwrap_or_default();
-    let parts = [&stored, presence("output").as_bytes(), presence("error").as_bytes()];
+    let parts = [
+        &stored,
+        presence("output").as_bytes(),
+        presence("error").as_bytes(),
+    ];
     Ok(ResultInput {
         turn_id: turn.parse::<TurnId>().ok(),
         call_id: CallId(call),
@@ -184,9 +230,13 @@ fn parse_result(object: &Object<'_>) -> Result<ResultInput, Invalid> {
 
 fn parse_output(json: Json<'_>) -> Result<ResultOutput, Invalid> {
     if json.kind() == Kind::String {
-        return json.string().map(ResultOutput::Text).ok_or_else(Invalid::request);
+        return json
+            .string()
+            .map(ResultOutput::Text)
+            .ok_or_else(Invalid::request);
     }
-    let parts: Vec<InputPart> = serde_json::from_str(json.text()).map_err(|_| Invalid::request())?;
+    let parts: Vec<InputPart> =
+        serde_json::from_str(json.text()).map_err(|_| Invalid::request())?;
     Ok(ResultOutput::Parts(parts))
 }
 
@@ -211,8 +261,15 @@ fn identity(batch: &Batch) -> Digest {
         Batch::Results(results) => {
             let mut parts = vec![b"results".to_vec()];
             for result in results {
-                let turn = result.turn_id.map(|turn| turn.to_string()).unwrap_or_default();
-                parts.extend([turn.into_bytes(), result.call_id.0.clone().into_bytes(), result.digest.as_bytes().to_vec()]);
+                let turn = result
+                    .turn_id
+                    .map(|turn| turn.to_string())
+                    .unwrap_or_default();
+                parts.extend([
+                    turn.into_bytes(),
+                    result.call_id.0.clone().into_bytes(),
+                    result.digest.as_bytes().to_vec(),
+                ]);
             }
             Digest::of_parts(parts.iter().map(Vec::as_slice))
         }
@@ -227,17 +284,24 @@ mod tests {
     const CANCEL: &str = r#"{"type":"agent.session.input.cancel"}"#;
 
     fn batch(events: &[&str]) -> Result<Batch, Invalid> {
-        parse(Json::new(&format!(r#"{{"events":[{}]}}"#, events.join(","))))
+        parse(Json::new(&format!(
+            r#"{{"events":[{}]}}"#,
+            events.join(",")
+        )))
     }
 
     fn result(members: &str) -> String {
-        format!(r#"{{"type":"agent.session.input.tool_result","turn_id":"t","call_id":"c","success":true{members}}}"#)
+        format!(
+            r#"{{"type":"agent.session.input.tool_result","turn_id":"t","call_id":"c","success":true{members}}}"#
+        )
     }
 
     #[test]
     fn one_kind_per_batch() {
         // ENV-184, D4
-        assert!(matches!(batch(&[MESSAGE, MESSAGE]).unwrap(), Batch::Messages(messages) if messages.len() == 2));
+        assert!(
+            matches!(batch(&[MESSAGE, MESSAGE]).unwrap(), Batch::Messages(messages) if messages.len() == 2)
+        );
         assert_eq!(batch(&[CANCEL, CANCEL]).unwrap(), Batch::Cancel);
         assert_eq!(batch(&[MESSAGE, CANCEL]), Err(Invalid::request()));
         assert_eq!(batch(&[CANCEL, &result("")]), Err(Invalid::request()));
@@ -249,7 +313,10 @@ mod tests {
         assert_eq!(batch(&[]), Err(Invalid::request()));
         assert!(batch(&[CANCEL; 64]).is_ok());
         assert_eq!(batch(&[CANCEL; 65]), Err(Invalid::request()));
-        assert_eq!(parse(Json::new("{}")).unwrap_err().message, "Missing required parameter: 'events'.");
+        assert_eq!(
+            parse(Json::new("{}")).unwrap_err().message,
+            "Missing required parameter: 'events'."
+        );
         assert_eq!(
             parse(Json::new(r#"{"events":null}"#)).unwrap_err().message,
             "Invalid type for 'events': expected an array, but got null instead."
@@ -277,12 +344,20 @@ mod tests {
     #[test]
     fn field_presence_of_results_is_identity() {
         // S-FN-3, W-IDEM-9
-        let identities: Vec<_> = ["", r#","output":null"#, r#","output":"""#, r#","error":null"#]
-            .iter()
-            .map(|members| identity(&batch(&[&result(members)]).unwrap()))
-            .collect();
+        let identities: Vec<_> = [
+            "",
+            r#","output":null"#,
+            r#","output":"""#,
+            r#","error":null"#,
+        ]
+        .iter()
+        .map(|members| identity(&batch(&[&result(members)]).unwrap()))
+        .collect();
         for (index, one) in identities.iter().enumerate() {
-            assert!(identities[index + 1..].iter().all(|other| other != one), "{index}");
+            assert!(
+                identities[index + 1..].iter().all(|other| other != one),
+                "{index}"
+            );
         }
     }
 }

@@ -8,7 +8,9 @@ use super::error::ApiError;
 /// A read failed.
 pub(crate) fn read_failed(error: StoreError) -> ApiError {
     tracing::error!(%error, "a read failed");
-    ApiError::Internal { effect_unknown: false }
+    ApiError::Internal {
+        effect_unknown: false,
+    }
 }
 
 /// A write was refused or failed.
@@ -22,5 +24,7 @@ pub(crate) fn write_failed(error: WriteError<Refusal>) -> ApiError {
 /// A write failed in the store. After an unknown commit it may have happened: without a key a repetition is no retry (D27).
 pub(crate) fn write_broke(error: &StoreError) -> ApiError {
     tracing::error!(%error, "a write failed");
-    ApiError::Internal { effect_unknown: error.is_unknown() }
+    ApiError::Internal {
+        effect_unknown: error.is_unknown(),
+    }
 }

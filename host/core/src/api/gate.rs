@@ -5,12 +5,13 @@ use std::collections::HashSet;
 use std::fmt;
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use domain::invalid::is_echoable;
 use domain::json::{Json, Kind};
 use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
+use hyper::body::Body as _;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
 /// A body that makes no progress for so long is given up.
@@ -57,7 +58,10 @@ pub(crate) struct JsonBody {
 
 impl Default for JsonBody {
     fn default() -> Self {
-        Self { text: "{}".to_owned(), has_nul: false }
+        Self {
+            text: "{}".to_owned(),
+            has_nul: false,
+        }
     }
 }
 
@@ -74,7 +78,11 @@ impl JsonBody {
 }
 
 /// Reads and checks a body of at most `limit` bytes.
-pub(crate) async fn read(headers: &HeaderMap, body: Incoming, limit: usize) -> Result<JsonBody, GateError> {
+pub(crate) async fn read(
+    headers: &HeaderMap,
+    body: Body,
+    limit: usize,
+) -> Result<JsonBody, GateError> {
     if !is_json(headers) {
         return Err(GateError::ContentType);
     }
@@ -82,15 +90,19 @@ pub(crate) async fn read(headers: &HeaderMap, body: Incoming, limit: usize) -> R
 }
 
 /// Collects a body of at most `limit` bytes.
-async fn collect(headers: &HeaderMap, mut body: Incoming, limit: usize) -> Result<Vec<u8>, GateError> {
-    let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+async fn collect(headers: &HeaderMap, mut body: Body, limit: usize) -> Result<Vec<u8>, GateError> {
+    let announced = headers
+        .get(CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     if announced.is_some_and(|length| length > limit as u64) {
         return Err(GateError::TooLarge { limit });
     }
     let mut bytes = Vec::with_capacity(body.size_hint().lower().min(limit as u64) as usize);
     loop {
         // A body that stops or breaks off is no JSON value.
-        let frame = tokio::time::timeout(BODY_TIMEOUT, body.frame()).await.map_err(|_| GateError::Syntax)?;
+        let frame = tokio::time::timeout(BODY_TIMEOUT, body.frame())
+            .await
+            .map_err(|_| GateError::Syntax)?;
         let Some(frame) = frame else { return Ok(bytes) };
         if let Ok(data) = frame.map_err(|_| GateError::Syntax)?.into_data() {
             if bytes.len() + data.len() > limit {
@@ -104,13 +116,19 @@ async fn collect(headers: &HeaderMap, mut body: Incoming, limit: usize) -> Resul
 /// `application/json` or `application/*+json`, case-insensitively, with well-formed parameters; exactly one header.
 fn is_json(headers: &HeaderMap) -> bool {
     let mut values = headers.get_all(CONTENT_TYPE).iter();
-    let (Some(value), None) = (values.next(), values.next()) else { return false };
-    let Ok(value) = value.to_str() else { return false };
+    let (Some(value), None) = (values.next(), values.next()) else {
+        return false;
+    };
+    let Ok(value) = value.to_str() else {
+        return false;
+    };
     let mut parts = split_parameters(value);
     let essence = parts.next().unwrap_or_default().trim().to_ascii_lowercase();
     let named = match essence.strip_prefix("application/") {
         Some("json") => true,
-        Some(subtype) => subtype.strip_suffix("+json").is_some_and(|name| !name.is_empty() && name.bytes().all(is_token)),
+        Some(subtype) => subtype
+            .strip_suffix("+json")
+            .is_some_and(|name| !name.is_empty() && name.bytes().all(is_token)),
         None => false,
     };
     named && parts.all(|parameter| is_parameter(parameter.trim()))
@@ -132,7 +150,9 @@ fn split_parameters(value: &str) -> impl Iterator<Item = &str> {
 }
 
 fn is_parameter(parameter: &str) -> bool {
-    let Some((name, value)) = parameter.split_once('=') else { return false };
+    let Some((name, value)) = parameter.split_once('=') else {
+        return false;
+    };
     let token = |text: &str| !text.is_empty() && text.bytes().all(is_token);
     let quoted = value.len() >= 2 && value.starts_with('"') && value.ends_with('"');
     token(name) && (token(value) || quoted)
@@ -150,13 +170,18 @@ pub(crate) fn check(bytes: Vec<u8>) -> Result<JsonBody, GateError> {
     let text = String::from_utf8(bytes).map_err(|_| GateError::Unicode)?;
     let mut findings = Findings::default();
     let mut deserializer = serde_json::Deserializer::from_str(&text);
-    Walk(&mut findings).deserialize(&mut deserializer).map_err(|_| GateError::Syntax)?;
+    Walk(&mut findings)
+        .deserialize(&mut deserializer)
+        .map_err(|_| GateError::Syntax)?;
     deserializer.end().map_err(|_| GateError::Syntax)?;
     if let Some(duplicate) = findings.duplicate {
         return Err(duplicate);
     }
     match Json::new(&text).kind() {
-        Kind::Object => Ok(JsonBody { text, has_nul: findings.has_nul }),
+        Kind::Object => Ok(JsonBody {
+            text,
+            has_nul: findings.has_nul,
+        }),
         Kind::Null => Ok(JsonBody::default()),
         kind => Err(GateError::Root(kind)),
     }
@@ -185,7 +210,11 @@ impl Findings {
             }
             path.push_str(key);
             let known = is_echoable(key) && is_echoable(&path);
-            let what = if known { format!(" '{key}' at '{path}'") } else { String::new() };
+            let what = if known {
+                format!(" '{key}' at '{path}'")
+            } else {
+                String::new()
+            };
             self.duplicate = Some(GateError::Duplicate(what));
         }
     }
@@ -248,7 +277,10 @@ impl<'de> Visitor<'de> for Walk<'_> {
             }
             findings.path.push(key);
             map.next_value_seed(Walk(findings))?;
-            let key = findings.path.pop().ok_or_else(|| A::Error::custom("unbalanced path"))?;
+            let key = findings
+                .path
+                .pop()
+                .ok_or_else(|| A::Error::custom("unbalanced path"))?;
             seen.insert(key);
         }
         Ok(())
@@ -263,7 +295,9 @@ mod tests {
     use super::*;
 
     fn refused(text: impl AsRef<[u8]>) -> String {
-        check(text.as_ref().to_vec()).expect_err("refused").to_string()
+        check(text.as_ref().to_vec())
+            .expect_err("refused")
+            .to_string()
     }
 
     fn accepts(content_type: &str) -> bool {
@@ -309,8 +343,18 @@ mod tests {
         // W-BODY-3, W-BODY-4
         let syntax = "Invalid body: failed to parse JSON value. Please check the value to ensure it is valid JSON. (Common \
                       errors include trailing commas, missing closing brackets, missing quotation marks, etc.)";
-        for text in [" ", "{", "{}{}", "{} x", "{\"a\":1,}", "\u{feff}{}", "nul", "{'a':1}", r#"{"a":"\ud800"}"#, r#"{"\udc00":1}"#]
-        {
+        for text in [
+            " ",
+            "{",
+            "{}{}",
+            "{} x",
+            "{\"a\":1,}",
+            "\u{feff}{}",
+            "nul",
+            "{'a':1}",
+            r#"{"a":"\ud800"}"#,
+            r#"{"\udc00":1}"#,
+        ] {
             assert_eq!(refused(text), syntax, "{text}");
         }
         assert_eq!(
@@ -324,10 +368,18 @@ mod tests {
     fn repeated_keys_name_the_first_in_document_order() {
         // W-BODY-5, W-BODY-8
         let repeated = |key: &str, path: &str| {
-            format!("Invalid body: duplicate JSON key '{key}' at '{path}'. Duplicate JSON keys are not supported.")
+            format!(
+                "Invalid body: duplicate JSON key '{key}' at '{path}'. Duplicate JSON keys are not supported."
+            )
         };
-        assert_eq!(refused(r#"{"metadata":{"k":1,"k":2},"metadata":3}"#), repeated("k", "metadata.k"));
-        assert_eq!(refused(r#"{"tools":[{"type":1},{"type":1,"type":2}]}"#), repeated("type", "tools.type"));
+        assert_eq!(
+            refused(r#"{"metadata":{"k":1,"k":2},"metadata":3}"#),
+            repeated("k", "metadata.k")
+        );
+        assert_eq!(
+            refused(r#"{"tools":[{"type":1},{"type":1,"type":2}]}"#),
+            repeated("type", "tools.type")
+        );
         assert_eq!(refused(r#"{"a":1,"\u0061":2}"#), repeated("a", "a"));
         assert_eq!(refused(r#"[{"a":1,"a":2}]"#), repeated("a", "a"));
         check(br#"{"a":{"x":1},"b":{"x":1},"A":1}"#.to_vec()).unwrap();
@@ -338,10 +390,17 @@ mod tests {
     #[test]
     fn roots() {
         // W-BODY-6, W-BODY-7
-        for (text, kind) in
-            [("[]", "an array"), ("1", "an integer"), ("1.5", "a number"), ("\"x\"", "a string"), ("true", "a boolean")]
-        {
-            assert_eq!(refused(text), format!("Invalid type: expected an object, but got {kind} instead."));
+        for (text, kind) in [
+            ("[]", "an array"),
+            ("1", "an integer"),
+            ("1.5", "a number"),
+            ("\"x\"", "a string"),
+            ("true", "a boolean"),
+        ] {
+            assert_eq!(
+                refused(text),
+                format!("Invalid type: expected an object, but got {kind} instead.")
+            );
         }
         assert_eq!(check(Vec::new()), Ok(JsonBody::default()));
         assert_eq!(check(b"null".to_vec()), Ok(JsonBody::default()));

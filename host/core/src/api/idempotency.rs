@@ -12,7 +12,9 @@ const MAX_KEY: usize = 128;
 /// E400-20 for a key that is too long, only whitespace, repeated, or no text.
 pub(crate) fn key(headers: &HeaderMap) -> Result<Option<String>, Invalid> {
     let mut values = headers.get_all("idempotency-key").iter();
-    let Some(value) = values.next() else { return Ok(None) };
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
     if values.next().is_some() || value.len() > MAX_KEY {
         return Err(Invalid::request());
     }

@@ -23,3 +23,4 @@ mod sessions;
 mod stream;
 
 pub(crate) use dispatch::Api;
+pub use rows::{Operation, operations};

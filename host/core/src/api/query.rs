@@ -28,7 +28,9 @@ pub(crate) enum QueryError {
     #[error("Failed to deserialize query string: duplicate field `{0}`")]
     Repeated(&'static str),
     /// E400-35, with the value if it may be repeated.
-    #[error("Failed to deserialize query string: order: unknown variant{0}, expected `asc` or `desc`")]
+    #[error(
+        "Failed to deserialize query string: order: unknown variant{0}, expected `asc` or `desc`"
+    )]
     Order(String),
     /// E400-36.
     #[error("Failed to deserialize query string: limit: invalid digit found in string")]
@@ -65,14 +67,21 @@ pub(crate) struct Page {
 
 impl Default for Page {
     fn default() -> Self {
-        Self { after: None, limit: 20, order: Order::default(), filters: Vec::new() }
+        Self {
+            after: None,
+            limit: 20,
+            order: Order::default(),
+            filters: Vec::new(),
+        }
     }
 }
 
 impl Page {
     /// The value of a filter as the client's bytes; an empty value is a value (W-LIST-8).
     pub(crate) fn filter(&self, name: &str) -> Option<&[u8]> {
-        self.filters.iter().find_map(|(key, value)| (*key == name).then_some(value.as_slice()))
+        self.filters
+            .iter()
+            .find_map(|(key, value)| (*key == name).then_some(value.as_slice()))
     }
 }
 
@@ -91,7 +100,9 @@ pub(crate) fn parse(query: &str, rule: &ListRule) -> Result<Page, QueryError> {
         }
     }
     let text = |name: &str| {
-        let value = values.iter().find_map(|(key, value)| (*key == name).then_some(value));
+        let value = values
+            .iter()
+            .find_map(|(key, value)| (*key == name).then_some(value));
         value.map(|value| String::from_utf8_lossy(value).into_owned())
     };
     let mut page = Page::default();
@@ -101,8 +112,13 @@ pub(crate) fn parse(query: &str, rule: &ListRule) -> Result<Page, QueryError> {
     if let Some(order) = text("order") {
         page.order = parse_order(&order)?;
     }
-    page.after = text("after").map(|after| after.trim().to_owned()).filter(|after| !after.is_empty());
-    page.filters = values.into_iter().filter(|(name, _)| rule.filters.contains(name)).collect();
+    page.after = text("after")
+        .map(|after| after.trim().to_owned())
+        .filter(|after| !after.is_empty());
+    page.filters = values
+        .into_iter()
+        .filter(|(name, _)| rule.filters.contains(name))
+        .collect();
     Ok(page)
 }
 
@@ -137,8 +153,14 @@ fn decode(text: &str) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    const CLAMPED: ListRule = ListRule { limits: Limits::Clamped, filters: &["agent_id"] };
-    const STRICT: ListRule = ListRule { limits: Limits::Strict, filters: &[] };
+    const CLAMPED: ListRule = ListRule {
+        limits: Limits::Clamped,
+        filters: &["agent_id"],
+    };
+    const STRICT: ListRule = ListRule {
+        limits: Limits::Strict,
+        filters: &[],
+    };
 
     fn refused(query: &str, rule: &ListRule) -> String {
         parse(query, rule).expect_err(query).to_string()
@@ -147,12 +169,26 @@ mod tests {
     #[test]
     fn limits() {
         // wire.md 9, W-LIST-6
-        for (query, limit) in
-            [("", 20), ("limit=0", 1), ("limit=1", 1), ("limit=%2B5", 5), ("limit=101", 100), ("limit=9223372036854775807", 100)]
-        {
+        for (query, limit) in [
+            ("", 20),
+            ("limit=0", 1),
+            ("limit=1", 1),
+            ("limit=%2B5", 5),
+            ("limit=101", 100),
+            ("limit=9223372036854775807", 100),
+        ] {
             assert_eq!(parse(query, &CLAMPED).unwrap().limit, limit, "{query}");
         }
-        for query in ["limit=", "limit=-1", "limit=x", "limit=1.0", "limit=+5", "limit=%2B", "limit=%ff", "limit"] {
+        for query in [
+            "limit=",
+            "limit=-1",
+            "limit=x",
+            "limit=1.0",
+            "limit=+5",
+            "limit=%2B",
+            "limit=%ff",
+            "limit",
+        ] {
             let text = "Failed to deserialize query string: limit: invalid digit found in string";
             assert_eq!(refused(query, &CLAMPED), text, "{query}");
             assert_eq!(refused(query, &STRICT), text, "{query}");
@@ -183,7 +219,10 @@ mod tests {
             refused("order=", &CLAMPED),
             "Failed to deserialize query string: order: unknown variant ``, expected `asc` or `desc`"
         );
-        assert_eq!(parse("order=asc", &CLAMPED).unwrap().order, Order::Ascending);
+        assert_eq!(
+            parse("order=asc", &CLAMPED).unwrap().order,
+            Order::Ascending
+        );
     }
 
     #[test]
@@ -193,7 +232,10 @@ mod tests {
         assert_eq!(page.after.as_deref(), Some("a"));
         assert_eq!(page.filter("agent_id"), Some(&b""[..]));
         assert_eq!(parse("after=%20", &CLAMPED).unwrap().after, None);
-        assert_eq!(parse("agent_id=%ff", &CLAMPED).unwrap().filter("agent_id"), Some(&b"\xff"[..]));
+        assert_eq!(
+            parse("agent_id=%ff", &CLAMPED).unwrap().filter("agent_id"),
+            Some(&b"\xff"[..])
+        );
         assert!(parse("agent_id=1&agent_id=2", &STRICT).is_ok());
     }
 }

@@ -49,21 +49,30 @@ pub(crate) async fn resolve(
     let placement = placement(&creation.environment);
     admission::check_declared(&effective.configuration, &agent, declaration, placement)?;
     if !declaration.models.protocols.contains(&chosen.view.protocol) {
-        let message = format!("The harness '{}' does not speak this model protocol.", declaration.id);
+        let message = format!(
+            "The harness '{}' does not speak this model protocol.",
+            declaration.id
+        );
         let param = Some("x_agents_core.model_provider.protocol");
         return Err(Invalid::unsupported(param, message).into());
     }
     if declaration.models.needs_token_limits
         && !(chosen.view.context_window > Some(0) && chosen.view.max_output_tokens > Some(0))
     {
-        let message = format!("The harness '{}' needs positive token limits.", declaration.id);
+        let message = format!(
+            "The harness '{}' needs positive token limits.",
+            declaration.id
+        );
         return Err(Invalid::unsupported(Some("x_agents_core.model_provider"), message).into());
     }
     let harness_config = parameters(saved, creation, declaration, &chosen);
     if let Err(reason) = admission::check_parameters(&harness_config, declaration) {
         return Err(Invalid::unsupported(Some("x_agents_core.harness_config"), reason).into());
     }
-    if creation.input.iter().any(domain::item::UserMessage::is_whitespace_only)
+    if creation
+        .input
+        .iter()
+        .any(domain::item::UserMessage::is_whitespace_only)
         && !declaration.messages.whitespace_only
     {
         return Err(Invalid::whitespace_only().into());
@@ -81,7 +90,10 @@ pub(crate) async fn resolve(
         shows_extension: shows_extension(saved, creation),
         environment: environment(saved, creation)?,
     };
-    Ok(Resolved { configuration, provider_key: Some(chosen.key) })
+    Ok(Resolved {
+        configuration,
+        provider_key: Some(chosen.key),
+    })
 }
 
 /// The saved Agent that is named; missing, malformed and foreign ones are one answer (W-ID-4).
@@ -90,9 +102,16 @@ async fn saved_agent(
     project: ProjectId,
     creation: &SessionCreation,
 ) -> Result<Option<SavedAgent>, ApiError> {
-    let Some(text) = &creation.agent_id else { return Ok(None) };
+    let Some(text) = &creation.agent_id else {
+        return Ok(None);
+    };
     let id = text.parse().unwrap_or(AgentId::NEVER);
-    let found = core.store.read().agent(project, id).await.map_err(read_failed)?;
+    let found = core
+        .store
+        .read()
+        .agent(project, id)
+        .await
+        .map_err(read_failed)?;
     found.map(Some).ok_or(ApiError::NotFound)
 }
 
@@ -109,13 +128,24 @@ fn harness<'c>(
     };
     let inherited = saved.and_then(|saved| saved.extension.harness.as_ref());
     let named = match (inline, inherited) {
-        (Field::Value(name), _) => Some((name, Path::root().member("agent").member("x_agents_core").member("harness"))),
-        (Field::Omitted, Some(name)) => Some((name, Path::root().member("x_agents_core").member("harness"))),
+        (Field::Value(name), _) => Some((
+            name,
+            Path::root()
+                .member("agent")
+                .member("x_agents_core")
+                .member("harness"),
+        )),
+        (Field::Omitted, Some(name)) => {
+            Some((name, Path::root().member("x_agents_core").member("harness")))
+        }
         (Field::Null, _) | (Field::Omitted, None) => None,
     };
     match named {
         Some((name, path)) => Ok(core.harnesses.select(name, &path)?),
-        None => Ok(core.harnesses.default().ok_or_else(Invalid::harness_required)?),
+        None => Ok(core
+            .harnesses
+            .default()
+            .ok_or_else(Invalid::harness_required)?),
     }
 }
 
@@ -127,28 +157,62 @@ async fn model(
     creation: &SessionCreation,
     declaration: &HarnessDeclaration,
 ) -> Result<Chosen, ApiError> {
-    let path = Path::root().member("x_agents_core").member("model_provider");
+    let path = Path::root()
+        .member("x_agents_core")
+        .member("model_provider");
     let own = creation.extension.model_provider.as_ref();
-    let inherited = saved.and_then(|saved| saved.extension.model_provider.clone().map(|view| (saved.id, view)));
+    let inherited = saved.and_then(|saved| {
+        saved
+            .extension
+            .model_provider
+            .clone()
+            .map(|view| (saved.id, view))
+    });
     if creation.environment == EnvironmentRequest::None && (own.is_some() || inherited.is_some()) {
         let message = "A Session without an environment uses the deployment's model; it takes no model_provider.";
         return Err(Invalid::unsupported(path.echo(), message).into());
     }
-    let named = creation.agent.model.clone().or_else(|| saved.map(|saved| saved.configuration.model.clone()));
+    let named = creation
+        .agent
+        .model
+        .clone()
+        .or_else(|| saved.map(|saved| saved.configuration.model.clone()));
     let required = || Invalid::missing(&Path::root().member("agent").member("model"));
     if let Some(ProviderBundle { view, api_key }) = own {
-        own.into_iter().try_for_each(|bundle| bundle.check(&path, core.allow_loopback_model_urls))?;
+        own.into_iter()
+            .try_for_each(|bundle| bundle.check(&path, core.allow_loopback_model_urls))?;
         let model = named.ok_or_else(required)?;
         let (view, key) = (view.clone(), api_key.clone());
-        return Ok(Chosen { model, view, key, source: Source::Session, defaults: None });
+        return Ok(Chosen {
+            model,
+            view,
+            key,
+            source: Source::Session,
+            defaults: None,
+        });
     }
     if let Some((agent, view)) = inherited {
-        let key = core.store.read().agent_provider_key(project, agent).await.map_err(read_failed)?;
+        let key = core
+            .store
+            .read()
+            .agent_provider_key(project, agent)
+            .await
+            .map_err(read_failed)?;
         let key = key.ok_or(ApiError::CredentialStorageUnavailable)?;
         let model = named.ok_or_else(required)?;
-        return Ok(Chosen { model, view, key, source: Source::Agent, defaults: None });
+        return Ok(Chosen {
+            model,
+            view,
+            key,
+            source: Source::Agent,
+            defaults: None,
+        });
     }
-    let default = core.store.read().model_default(declaration.id.as_str()).await;
+    let default = core
+        .store
+        .read()
+        .model_default(declaration.id.as_str())
+        .await;
     let default = default.map_err(|error| {
         tracing::error!(%error, "the deployment default could not be opened");
         ApiError::CredentialStorageUnavailable
@@ -182,16 +246,25 @@ fn parameters(
     let chose = creation.agent.model.is_some() || creation.extension.model_provider.is_some();
     let saved_harness = saved.and_then(|saved| saved.extension.harness.as_deref());
     let same_harness = saved_harness.is_none_or(|name| name == declaration.id.as_str());
-    let inherited = saved.and_then(|saved| saved.extension.harness_config.clone()).filter(|_| !chose && same_harness);
-    let defaults = chosen.defaults.clone().filter(|_| creation.agent.model.is_none());
+    let inherited = saved
+        .and_then(|saved| saved.extension.harness_config.clone())
+        .filter(|_| !chose && same_harness);
+    let defaults = chosen
+        .defaults
+        .clone()
+        .filter(|_| creation.agent.model.is_none());
     inherited.or(defaults).unwrap_or_else(Opaque::empty_object)
 }
 
 /// S-SES-6: present when the effective Agent carries the extension.
 fn shows_extension(saved: Option<&SavedAgent>, creation: &SessionCreation) -> bool {
     let inline = matches!(creation.agent.extension, Field::Value(_));
-    let own = creation.extension.model_provider.is_some() || creation.extension.harness_config.is_some();
-    inline || own || (creation.agent.extension.is_omitted() && saved.is_some_and(|saved| !saved.extension.is_empty()))
+    let own =
+        creation.extension.model_provider.is_some() || creation.extension.harness_config.is_some();
+    inline
+        || own
+        || (creation.agent.extension.is_omitted()
+            && saved.is_some_and(|saved| !saved.extension.is_empty()))
 }
 
 fn placement(environment: &EnvironmentRequest) -> Placement {
@@ -208,15 +281,21 @@ fn environment(
 ) -> Result<EnvironmentConfiguration, Invalid> {
     match &creation.environment {
         EnvironmentRequest::None => Ok(EnvironmentConfiguration::None),
-        EnvironmentRequest::OpenaiHosted { capability_directories, sandbox_size, sandbox_image } => {
+        EnvironmentRequest::OpenaiHosted {
+            capability_directories,
+            sandbox_size,
+            sandbox_image,
+        } => {
             let hints = [Some(&creation.metadata), saved.map(|saved| &saved.metadata)];
             let hints: Vec<_> = hints.into_iter().flatten().collect();
             let sandbox = sandbox::resolve(*sandbox_size, sandbox_image.as_deref(), &hints)?;
-            Ok(EnvironmentConfiguration::OpenaiHosted(domain::configuration::HostedConfiguration {
-                capability_directories: capability_directories.clone(),
-                sandbox_size: sandbox.size,
-                sandbox_image: sandbox.image,
-            }))
+            Ok(EnvironmentConfiguration::OpenaiHosted(
+                domain::configuration::HostedConfiguration {
+                    capability_directories: capability_directories.clone(),
+                    sandbox_size: sandbox.size,
+                    sandbox_image: sandbox.image,
+                },
+            ))
         }
     }
 }

@@ -25,6 +25,18 @@ pub(crate) enum Verb {
     Delete,
 }
 
+impl Verb {
+    /// The HTTP method.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
 /// Whose credentials a route takes (W-ROUTE-5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Space {
@@ -96,7 +108,16 @@ impl Route {
             Verb::Post | Verb::Put => BodyRule::Json(BODY),
             Verb::Get | Verb::Delete => BodyRule::Ignored,
         };
-        Self { verb, path, space, body, list: None, head: Head::Mirrors, shapes, handler }
+        Self {
+            verb,
+            path,
+            space,
+            body,
+            list: None,
+            head: Head::Mirrors,
+            shapes,
+            handler,
+        }
     }
 
     /// Takes a body of another size, or none.
@@ -147,8 +168,13 @@ impl Table {
         let mut paths = matchit::Router::new();
         for (path, mut indices) in by_path {
             indices.sort_by_key(|index| rows[*index].verb);
-            #[allow(clippy::expect_used, reason = "the table is a constant; see the comment above")]
-            paths.insert(path, indices).expect("paths of the route table exclude each other");
+            #[allow(
+                clippy::expect_used,
+                reason = "the table is a constant; see the comment above"
+            )]
+            paths
+                .insert(path, indices)
+                .expect("paths of the route table exclude each other");
         }
         Self { rows, paths }
     }
@@ -165,7 +191,11 @@ impl Table {
             return None;
         }
         let rows = found.value.iter().map(|index| &self.rows[*index]).collect();
-        let params = found.params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let params = found
+            .params
+            .iter()
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
         Some(Known { rows, params })
     }
 }
@@ -173,32 +203,32 @@ impl Table {
 impl<'t> Known<'t> {
     /// The row for a method, or the value of `Allow` (W-PATH-5).
     pub(crate) fn row(&self, method: &axum::http::Method) -> Result<&'t Route, String> {
-        let wanted = match method.as_str() {
-            "GET" | "HEAD" => Some(Verb::Get),
-            "POST" => Some(Verb::Post),
-            "PUT" => Some(Verb::Put),
-            "DELETE" => Some(Verb::Delete),
-            _ => None,
+        let is_head = method == axum::http::Method::HEAD;
+        let name = if is_head {
+            Verb::Get.name()
+        } else {
+            method.as_str()
         };
-        let row = self.rows.iter().find(|row| Some(row.verb) == wanted);
-        match row {
-            Some(row) if method != axum::http::Method::HEAD || row.head == Head::Mirrors => Ok(row),
-            _ => Err(self.allow()),
-        }
+        let row = self.rows.iter().find(|row| row.verb.name() == name);
+        row.copied()
+            .filter(|row| !is_head || row.head == Head::Mirrors)
+            .ok_or_else(|| self.allow())
     }
 
     fn allow(&self) -> String {
         let mut methods = Vec::new();
         for row in &self.rows {
-            match (row.verb, row.head) {
-                (Verb::Get, Head::Mirrors) => methods.extend(["GET", "HEAD"]),
-                (Verb::Get, Head::Refused) => methods.push("GET"),
-                (Verb::Post, _) => methods.push("POST"),
-                (Verb::Put, _) => methods.push("PUT"),
-                (Verb::Delete, _) => methods.push("DELETE"),
+            methods.push(row.verb.name());
+            if row.verb == Verb::Get && row.head == Head::Mirrors {
+                methods.push("HEAD");
             }
         }
         methods.join(",")
+    }
+
+    /// Whose credentials its operations take; all operations of a path take the same.
+    pub(crate) fn space(&self) -> Space {
+        self.rows.first().map_or(Space::Open, |row| row.space)
     }
 
     /// Path parameters, still percent-encoded where an escape is no unreserved character.

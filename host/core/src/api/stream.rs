@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::call::Reply;
+use super::error::ApiError;
 use super::render::event::{KEEPALIVE, OPENING, interrupted};
 use crate::hub::{Frame, Mark, RING_EVENTS, Room};
 use crate::state::Core;
@@ -51,12 +52,20 @@ impl Mode {
                 turn.get_or_insert(id);
                 false
             }
-            (Self::Creation { admitted: false, .. }, Mark::Session(SessionEvent::Created, _)) => true,
+            (
+                Self::Creation {
+                    admitted: false, ..
+                },
+                Mark::Session(SessionEvent::Created, _),
+            ) => true,
             (Self::Creation { .. }, Mark::Session(SessionEvent::Failed, _)) => true,
-            (Self::Creation { turn, .. }, Mark::Session(_, Cause::TurnEnded { turn_id })) => *turn == Some(turn_id),
-            (Self::Creation { turn: None, .. }, Mark::Session(SessionEvent::Idle, Cause::ReservationSettled { .. })) => {
-                true
+            (Self::Creation { turn, .. }, Mark::Session(_, Cause::TurnEnded { turn_id })) => {
+                *turn == Some(turn_id)
             }
+            (
+                Self::Creation { turn: None, .. },
+                Mark::Session(SessionEvent::Idle, Cause::ReservationSettled { .. }),
+            ) => true,
             (Self::Creation { .. }, Mark::Session(..) | Mark::Plain) => false,
         }
     }
@@ -64,7 +73,20 @@ impl Mode {
 
 /// Opens a stream of a room from a cursor. The reader is registered before this returns, so headers promise every later
 /// event.
-pub(crate) fn open(core: Arc<Core>, room: Arc<Room>, cursor: u64, mode: Mode, key: KeyId, status: StatusCode) -> Reply {
+///
+/// # Errors
+/// E503-03 while the process drains (S-LS-7).
+pub(crate) fn open(
+    core: Arc<Core>,
+    room: Arc<Room>,
+    cursor: u64,
+    mode: Mode,
+    key: KeyId,
+    status: StatusCode,
+) -> Result<Reply, ApiError> {
+    if core.stop.is_cancelled() {
+        return Err(ApiError::StreamUnavailable);
+    }
     let reader = Reader {
         news: room.news(),
         core,
@@ -83,7 +105,7 @@ pub(crate) fn open(core: Arc<Core>, room: Arc<Room>, cursor: u64, mode: Mode, ke
         reader.left = Instant::now();
         Some((Ok::<_, Infallible>(bytes), reader))
     });
-    respond(status, Body::from_stream(body))
+    Ok(respond(status, Body::from_stream(body)))
 }
 
 /// The stream of a repeated creation: the comment and nothing else (S-CS-5).
@@ -95,7 +117,10 @@ fn respond(status: StatusCode, body: Body) -> Reply {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+    headers.insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static("text/event-stream; charset=utf-8"),
+    );
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Reply(response)
 }
@@ -187,7 +212,9 @@ impl Reader {
     fn fell_behind(&mut self) -> Option<Bytes> {
         self.ended = true;
         let id = EventId::new(uuid::Uuid::new_v4());
-        interrupted(self.room.base.id, id).ok().map(|bytes| self.send(bytes))
+        interrupted(self.room.base.id, id)
+            .ok()
+            .map(|bytes| self.send(bytes))
     }
 
     fn send(&mut self, bytes: Bytes) -> Bytes {
@@ -209,8 +236,14 @@ mod tests {
     #[test]
     fn a_creation_stream_ends_with_its_own_turn() {
         // S-CS-1, S-CS-3, S-CS-7, D38
-        let (mine, later) = (TurnId::new(uuid::Uuid::from_u128(1)), TurnId::new(uuid::Uuid::from_u128(2)));
-        let mut mode = Mode::Creation { turn: None, admitted: true };
+        let (mine, later) = (
+            TurnId::new(uuid::Uuid::from_u128(1)),
+            TurnId::new(uuid::Uuid::from_u128(2)),
+        );
+        let mut mode = Mode::Creation {
+            turn: None,
+            admitted: true,
+        };
         for mark in [
             session(SessionEvent::Created, Cause::Created),
             Mark::TurnCreated(mine),
@@ -222,30 +255,59 @@ mod tests {
         ] {
             assert!(!mode.ends_after(mark), "{mark:?}");
         }
-        assert!(mode.ends_after(session(SessionEvent::RequiresAction, Cause::TurnEnded { turn_id: mine })));
+        assert!(mode.ends_after(session(
+            SessionEvent::RequiresAction,
+            Cause::TurnEnded { turn_id: mine }
+        )));
     }
 
     #[test]
     fn a_creation_stream_ends_when_nothing_will_come() {
         // ENV-166, ENV-168
         let created = session(SessionEvent::Created, Cause::Created);
-        assert!(Mode::Creation { turn: None, admitted: false }.ends_after(created));
+        assert!(
+            Mode::Creation {
+                turn: None,
+                admitted: false
+            }
+            .ends_after(created)
+        );
         let reservation_id = ReservationId::new(uuid::Uuid::from_u128(1));
-        let settled = session(SessionEvent::Idle, Cause::ReservationSettled { reservation_id });
-        assert!(Mode::Creation { turn: None, admitted: true }.ends_after(settled));
-        let mut with_turn = Mode::Creation { turn: Some(TurnId::NEVER), admitted: true };
+        let settled = session(
+            SessionEvent::Idle,
+            Cause::ReservationSettled { reservation_id },
+        );
+        assert!(
+            Mode::Creation {
+                turn: None,
+                admitted: true
+            }
+            .ends_after(settled)
+        );
+        let mut with_turn = Mode::Creation {
+            turn: Some(TurnId::NEVER),
+            admitted: true,
+        };
         assert!(!with_turn.ends_after(settled));
         for cause in [Cause::Other, Cause::InitFailed] {
             assert!(with_turn.ends_after(session(SessionEvent::Failed, cause)));
         }
         // ENV-167: a connection that clears the action ends nothing.
-        assert!(!Mode::Creation { turn: None, admitted: true }.ends_after(session(SessionEvent::Idle, Cause::Other)));
+        assert!(
+            !Mode::Creation {
+                turn: None,
+                admitted: true
+            }
+            .ends_after(session(SessionEvent::Idle, Cause::Other))
+        );
     }
 
     #[test]
     fn a_live_stream_outlives_everything_but_a_failed_initialization() {
         // S-LS-2, D35
-        let ended = Cause::TurnEnded { turn_id: TurnId::NEVER };
+        let ended = Cause::TurnEnded {
+            turn_id: TurnId::NEVER,
+        };
         assert!(!Mode::Live.ends_after(session(SessionEvent::Failed, ended)));
         assert!(!Mode::Live.ends_after(session(SessionEvent::Idle, ended)));
         assert!(Mode::Live.ends_after(session(SessionEvent::Failed, Cause::InitFailed)));

@@ -27,7 +27,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Answers one request.
 pub(crate) trait Answer: Send + Sync + 'static {
     /// Every request gets an answer; failures are answers.
-    fn answer(self: Arc<Self>, request: Request<Incoming>) -> impl Future<Output = Response<Body>> + Send;
+    fn answer(
+        self: Arc<Self>,
+        request: Request<Body>,
+    ) -> impl Future<Output = Response<Body>> + Send;
 }
 
 /// Accepts connections until `stop`, then waits at most `drain` for open ones.
@@ -57,8 +60,14 @@ pub(crate) async fn accept<A: Answer>(
         }
     }
     connections.close();
-    if tokio::time::timeout(drain, connections.wait()).await.is_err() {
-        tracing::warn!(open = connections.len(), "connections are still open at the end of the drain");
+    if tokio::time::timeout(drain, connections.wait())
+        .await
+        .is_err()
+    {
+        tracing::warn!(
+            open = connections.len(),
+            "connections are still open at the end of the drain"
+        );
     }
 }
 
@@ -77,11 +86,15 @@ async fn connection<A: Answer>(socket: TcpStream, answer: Arc<A>, stop: Cancella
     socket.set_write_timeout(Some(WRITE_TIMEOUT));
     let service = service_fn(move |request: Request<Incoming>| {
         let answer = answer.clone();
-        async move { Ok::<_, Infallible>(answer.answer(request).await) }
+        async move { Ok::<_, Infallible>(answer.answer(request.map(Body::new)).await) }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
-    let connection = builder.serve_connection_with_upgrades(TokioIo::new(Box::pin(socket)), service);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT);
+    let connection =
+        builder.serve_connection_with_upgrades(TokioIo::new(Box::pin(socket)), service);
     let mut connection = std::pin::pin!(connection);
     let result = tokio::select! {
         result = connection.as_mut() => result,

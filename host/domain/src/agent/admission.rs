@@ -65,17 +65,30 @@ pub fn check_declared(
     declaration: &HarnessDeclaration,
     placement: Placement,
 ) -> Result<(), Invalid> {
-    let offers = |capability| declaration.abilities.get(capability).is_some_and(|ability| ability.at(placement).offered());
+    let offers = |capability| {
+        declaration
+            .abilities
+            .get(capability)
+            .is_some_and(|ability| ability.at(placement).offered())
+    };
     let refused = |path: Path, what: &str| {
         let message = format!("The harness '{}' does not support {what}.", declaration.id);
         Err(Invalid::unsupported(path.echo(), message))
     };
     if placement == Placement::None && !offers(Capability::EnvironmentNone) {
-        return refused(Path::root().member("environment"), "Sessions without an environment");
+        return refused(
+            Path::root().member("environment"),
+            "Sessions without an environment",
+        );
     }
     let verbosity = configuration.text.verbosity.as_str();
     if configuration.text.verbosity != Verbosity::Medium
-        && !(offers(Capability::TextVerbosity) && declaration.models.verbosities.iter().any(|word| word == verbosity))
+        && !(offers(Capability::TextVerbosity)
+            && declaration
+                .models
+                .verbosities
+                .iter()
+                .any(|word| word == verbosity))
     {
         return refused(path.member("text").member("verbosity"), "this verbosity");
     }
@@ -85,7 +98,9 @@ pub fn check_declared(
             Tool::WebSearch(_) if !offers(Capability::WebSearchControl) => {
                 return refused(path, "web_search control");
             }
-            Tool::ProgrammaticToolCalling { .. } if !offers(Capability::ProgrammaticToolCallingDisable) => {
+            Tool::ProgrammaticToolCalling { .. }
+                if !offers(Capability::ProgrammaticToolCallingDisable) =>
+            {
                 return refused(path, "programmatic_tool_calling control");
             }
             _ => {}

@@ -13,19 +13,36 @@ use crate::run::HarnessDeclaration;
 /// # Errors
 /// A sentence for the caller that names the parameter.
 pub fn check(parameters: &Opaque, declaration: &HarnessDeclaration) -> Result<(), String> {
-    let unreadable = || format!("The harness '{}' does not accept native parameters.", declaration.id);
+    let unreadable = || {
+        format!(
+            "The harness '{}' does not accept native parameters.",
+            declaration.id
+        )
+    };
     let value: Value = serde_json::from_str(parameters.as_str()).map_err(|_| unreadable())?;
     if value.as_object().is_some_and(serde_json::Map::is_empty) {
         return Ok(());
     }
-    let schema: Value = serde_json::from_str(&declaration.parameters_schema).map_err(|_| unreadable())?;
+    let schema: Value =
+        serde_json::from_str(&declaration.parameters_schema).map_err(|_| unreadable())?;
     let fault = fault(&schema, &value, "harness_config");
-    fault.map_or(Ok(()), |at| Err(format!("The harness '{}' does not accept '{at}'.", declaration.id)))
+    fault.map_or(Ok(()), |at| {
+        Err(format!(
+            "The harness '{}' does not accept '{at}'.",
+            declaration.id
+        ))
+    })
 }
 
 /// The path of the first member that does not fit.
 fn fault(schema: &Value, value: &Value, at: &str) -> Option<String> {
-    let here = || Some(crate::invalid::is_echoable(at).then(|| at.to_owned()).unwrap_or_else(|| "harness_config".into()));
+    let here = || {
+        Some(
+            crate::invalid::is_echoable(at)
+                .then(|| at.to_owned())
+                .unwrap_or_else(|| "harness_config".into()),
+        )
+    };
     let keyword = |name: &str| schema.get(name);
     if schema.as_bool() == Some(false) {
         return here();
@@ -33,18 +50,28 @@ fn fault(schema: &Value, value: &Value, at: &str) -> Option<String> {
     if keyword("type").is_some_and(|kind| !has_type(kind, value)) {
         return here();
     }
-    if keyword("enum").and_then(Value::as_array).is_some_and(|words| !words.contains(value)) {
+    if keyword("enum")
+        .and_then(Value::as_array)
+        .is_some_and(|words| !words.contains(value))
+    {
         return here();
     }
     if keyword("const").is_some_and(|only| only != value) {
         return here();
     }
-    if keyword("minimum").and_then(Value::as_f64).is_some_and(|least| value.as_f64().is_some_and(|got| got < least)) {
+    if keyword("minimum")
+        .and_then(Value::as_f64)
+        .is_some_and(|least| value.as_f64().is_some_and(|got| got < least))
+    {
         return here();
     }
     for name in ["oneOf", "anyOf"] {
         let branches = keyword(name).and_then(Value::as_array);
-        if branches.is_some_and(|branches| branches.iter().all(|branch| fault(branch, value, at).is_some())) {
+        if branches.is_some_and(|branches| {
+            branches
+                .iter()
+                .all(|branch| fault(branch, value, at).is_some())
+        }) {
             return here();
         }
     }
@@ -52,13 +79,18 @@ fn fault(schema: &Value, value: &Value, at: &str) -> Option<String> {
     let properties = keyword("properties").and_then(Value::as_object);
     for (name, member) in members {
         let at = format!("{at}.{name}");
-        let known = properties.and_then(|properties| properties.get(name)).or_else(|| keyword("additionalProperties"));
+        let known = properties
+            .and_then(|properties| properties.get(name))
+            .or_else(|| keyword("additionalProperties"));
         if let Some(found) = known.and_then(|schema| fault(schema, member, &at)) {
             return Some(found);
         }
     }
     let required = keyword("required").and_then(Value::as_array)?;
-    let missing = required.iter().filter_map(Value::as_str).find(|name| !members.contains_key(*name))?;
+    let missing = required
+        .iter()
+        .filter_map(Value::as_str)
+        .find(|name| !members.contains_key(*name))?;
     Some(format!("{at}.{missing}"))
 }
 
@@ -85,7 +117,11 @@ mod tests {
     use super::*;
 
     fn at(schema: &str, value: &str) -> Option<String> {
-        fault(&serde_json::from_str(schema).unwrap(), &serde_json::from_str(value).unwrap(), "c")
+        fault(
+            &serde_json::from_str(schema).unwrap(),
+            &serde_json::from_str(value).unwrap(),
+            "c",
+        )
     }
 
     #[test]
@@ -93,7 +129,10 @@ mod tests {
         // NAT-001
         let schema = r#"{"type":"object","properties":{"effort":{"enum":["low","high"]}},"additionalProperties":false}"#;
         assert_eq!(at(schema, r#"{"effort":"low"}"#), None);
-        assert_eq!(at(schema, r#"{"effort":"max"}"#).as_deref(), Some("c.effort"));
+        assert_eq!(
+            at(schema, r#"{"effort":"max"}"#).as_deref(),
+            Some("c.effort")
+        );
         assert_eq!(at(schema, r#"{"other":1}"#).as_deref(), Some("c.other"));
         assert_eq!(at(schema, "[]").as_deref(), Some("c"));
     }
@@ -104,10 +143,21 @@ mod tests {
         let schema = r#"{"properties":{"thinking":{"oneOf":[
             {"type":"object","properties":{"type":{"const":"enabled"},"budget":{"type":"integer","minimum":1}},"required":["type","budget"],"additionalProperties":false},
             {"type":"object","properties":{"type":{"const":"disabled"}},"required":["type"],"additionalProperties":false}]}}}"#;
-        assert_eq!(at(schema, r#"{"thinking":{"type":"enabled","budget":5}}"#), None);
+        assert_eq!(
+            at(schema, r#"{"thinking":{"type":"enabled","budget":5}}"#),
+            None
+        );
         assert_eq!(at(schema, r#"{"thinking":{"type":"disabled"}}"#), None);
-        for bad in [r#"{"type":"enabled"}"#, r#"{"type":"enabled","budget":0}"#, r#"{"type":"disabled","budget":5}"#] {
-            assert_eq!(at(schema, &format!(r#"{{"thinking":{bad}}}"#)).as_deref(), Some("c.thinking"), "{bad}");
+        for bad in [
+            r#"{"type":"enabled"}"#,
+            r#"{"type":"enabled","budget":0}"#,
+            r#"{"type":"disabled","budget":5}"#,
+        ] {
+            assert_eq!(
+                at(schema, &format!(r#"{{"thinking":{bad}}}"#)).as_deref(),
+                Some("c.thinking"),
+                "{bad}"
+            );
         }
     }
 }

@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use domain::environment::FailureReason;
 use domain::item::Item;
 use domain::reservation::{Reservation, ReservationFailure, ReservationState};
+use domain::run::FailureCode;
 use domain::session::{SessionStatus, project};
 use domain::turn::{FailureClass, Outcome, Turn, TurnFailure, TurnState, TurnStatus};
 use domain::{SessionState, Timestamp};
@@ -65,11 +66,18 @@ pub(crate) async fn session(call: Call) -> Result<Reply, ApiError> {
     let found = within(reader.session(call.id("project_id"), call.id("session_id"))).await?;
     let state = found.ok_or(AdminError::NotFound)?.state;
     let shown = project(&state);
-    let failure = (shown.status == SessionStatus::Failed).then(|| session_failure(&state)).flatten();
+    let failure = (shown.status == SessionStatus::Failed)
+        .then(|| session_failure(&state))
+        .flatten();
     let session_id = state.session.id.to_string();
     Reply::json(
         StatusCode::OK,
-        &SessionJson { object: "core.session_diagnostics", session_id, status: shown.status, failure },
+        &SessionJson {
+            object: "core.session_diagnostics",
+            session_id,
+            status: shown.status,
+            failure,
+        },
     )
 }
 
@@ -90,16 +98,24 @@ pub(crate) async fn turn(call: Call) -> Result<Reply, ApiError> {
     })
 }
 
-async fn within<T>(read: impl Future<Output = Result<T, store::StoreError>>) -> Result<T, ApiError> {
+async fn within<T>(
+    read: impl Future<Output = Result<T, store::StoreError>>,
+) -> Result<T, ApiError> {
     match tokio::time::timeout(BUDGET, read).await {
         Ok(found) => found.map_err(read_failed),
-        Err(_) => Err(ApiError::Internal { effect_unknown: false }),
+        Err(_) => Err(ApiError::Internal {
+            effect_unknown: false,
+        }),
     }
 }
 
 /// Provisioning failure, then input activity, then the latest root Turn (S-DIA-2).
 fn session_failure(state: &SessionState) -> Option<FailureJson> {
-    if let Some(failure) = state.environment.as_ref().and_then(|environment| environment.failure) {
+    if let Some(failure) = state
+        .environment
+        .as_ref()
+        .and_then(|environment| environment.failure)
+    {
         return Some(FailureJson {
             source: "environment",
             turn_id: None,
@@ -109,8 +125,13 @@ fn session_failure(state: &SessionState) -> Option<FailureJson> {
         });
     }
     let newest = state.turn.as_ref().map(|turn| turn.work_seq);
-    let reservation = state.reservation.as_ref().filter(|reservation| newest.is_none_or(|seq| reservation.work_seq > seq));
-    match reservation.and_then(|reservation| Some((input_code(reservation)?, reservation.settled_at))) {
+    let reservation = state
+        .reservation
+        .as_ref()
+        .filter(|reservation| newest.is_none_or(|seq| reservation.work_seq > seq));
+    match reservation
+        .and_then(|reservation| Some((input_code(reservation)?, reservation.settled_at)))
+    {
         Some((code, at)) => Some(FailureJson {
             source: "environment_input",
             turn_id: None,
@@ -125,9 +146,15 @@ fn session_failure(state: &SessionState) -> Option<FailureJson> {
 fn input_code(reservation: &Reservation) -> Option<&'static str> {
     match reservation.state {
         ReservationState::Expired => Some("environment_connection_timeout"),
-        ReservationState::Failed { reason: ReservationFailure::Preparation } => Some("runtime_preparation_failed"),
-        ReservationState::Failed { reason: ReservationFailure::Environment } => Some("environment_unavailable"),
-        ReservationState::Pending | ReservationState::Admitted { .. } | ReservationState::Cancelled => None,
+        ReservationState::Failed {
+            reason: ReservationFailure::Preparation,
+        } => Some("runtime_preparation_failed"),
+        ReservationState::Failed {
+            reason: ReservationFailure::Environment,
+        } => Some("environment_unavailable"),
+        ReservationState::Pending
+        | ReservationState::Admitted { .. }
+        | ReservationState::Cancelled => None,
     }
 }
 
@@ -141,14 +168,25 @@ fn step(reason: FailureReason) -> Map<String, Value> {
         FailureReason::Skill => (Some("skill"), None, None),
         FailureReason::HarnessUnavailable | FailureReason::Incomplete => (None, None, None),
     };
-    [("step", json!(step)), ("index", json!(index)), ("exit_code", json!(exit_code))]
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect()
+    [
+        ("step", json!(step)),
+        ("index", json!(index)),
+        ("exit_code", json!(exit_code)),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_owned(), value))
+    .collect()
 }
 
 fn turn_failure(turn: &Turn) -> Option<FailureJson> {
-    let TurnState::Ended { outcome: Outcome::Failed { cause }, at, .. } = &turn.state else { return None };
+    let TurnState::Ended {
+        outcome: Outcome::Failed { cause },
+        at,
+        ..
+    } = &turn.state
+    else {
+        return None;
+    };
     let (code, params) = turn_code(*cause);
     Some(FailureJson {
         source: "turn",
@@ -165,38 +203,33 @@ fn turn_code(cause: TurnFailure) -> (&'static str, Map<String, Value>) {
         TurnFailure::EngineFailed { class: Some(class) } => return class_code(class),
         TurnFailure::EngineFailed { class: None } => "harness_error",
         TurnFailure::PreparationStartFailed => "runtime_preparation_failed",
-        TurnFailure::DeviceDisconnected | TurnFailure::EventStreamIncomplete => "runtime_disconnected",
+        TurnFailure::DeviceDisconnected | TurnFailure::EventStreamIncomplete => {
+            "runtime_disconnected"
+        }
         TurnFailure::DeliveryUnknown
         | TurnFailure::InputOutcomeUnknown
         | TurnFailure::FunctionResultUnconfirmed
         | TurnFailure::CancelUnconfirmed
         | TurnFailure::CancelOutcomeUnavailable => "delivery_unconfirmed",
         TurnFailure::InputNotApplied => "input_rejected",
-        TurnFailure::FunctionResultInvalid | TurnFailure::FunctionCallInvalid => "executor_protocol_error",
-        TurnFailure::EventPersistenceFailed | TurnFailure::ArtifactCaptureFailed => "core_storage_failed",
+        TurnFailure::FunctionResultInvalid | TurnFailure::FunctionCallInvalid => {
+            "executor_protocol_error"
+        }
+        TurnFailure::EventPersistenceFailed | TurnFailure::ArtifactCaptureFailed => {
+            "core_storage_failed"
+        }
         TurnFailure::ExecutionInterrupted => "execution_interrupted",
     };
     (code, Map::new())
 }
 
+/// The class that the harness told, by its own name.
 fn class_code(class: FailureClass) -> (&'static str, Map<String, Value>) {
-    let code = match class {
-        FailureClass::AuthenticationError => "authentication_error",
-        FailureClass::RateLimitExceeded => "rate_limit_exceeded",
-        FailureClass::UsageLimitExceeded => "usage_limit_exceeded",
-        FailureClass::ServerOverloaded => "server_overloaded",
-        FailureClass::ServerError => "server_error",
-        FailureClass::InvalidRequest => "invalid_request",
-        FailureClass::ResourceNotFound => "resource_not_found",
-        FailureClass::RequestTimeout => "request_timeout",
-        FailureClass::ContextLengthExceeded => "context_length_exceeded",
-        FailureClass::CyberPolicy => "cyber_policy",
-        FailureClass::ConnectionFailed { http_status } => {
-            let params = [("http_status".to_owned(), json!(http_status))].into_iter().collect();
-            return ("connection_failed", params);
-        }
-    };
-    (code, Map::new())
+    let mut params = Map::new();
+    if class.code == FailureCode::ConnectionFailed {
+        params.insert("http_status".to_owned(), json!(class.http_status));
+    }
+    (class.code.as_str(), params)
 }
 
 /// Receipt times, not native ones (S-DIA-4).

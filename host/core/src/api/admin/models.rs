@@ -51,8 +51,18 @@ struct PageJson<T> {
 
 /// `GET /core/v1/harnesses`
 pub(crate) async fn list(call: Call) -> Result<Reply, ApiError> {
-    let defaults = call.core.store.read().model_defaults().await.map_err(read_failed)?;
-    let default = call.core.harnesses.default().map(|declaration| &declaration.id);
+    let defaults = call
+        .core
+        .store
+        .read()
+        .model_defaults()
+        .await
+        .map_err(read_failed)?;
+    let default = call
+        .core
+        .harnesses
+        .default()
+        .map(|declaration| &declaration.id);
     let data = call.core.harnesses.all().iter().map(|declaration| {
         let id = declaration.id.as_str();
         HarnessJson {
@@ -62,28 +72,53 @@ pub(crate) async fn list(call: Call) -> Result<Reply, ApiError> {
             default: default == Some(&declaration.id),
             model_configuration: defaults.iter().find(|found| found.harness == id).map(shown),
             model_configuration_support: SupportJson {
-                protocols: declaration.models.protocols.iter().map(|protocol| protocol.as_str()).collect(),
+                protocols: declaration
+                    .models
+                    .protocols
+                    .iter()
+                    .map(|protocol| protocol.as_str())
+                    .collect(),
                 accepts_harness_config: declaration.parameters_schema.trim() != "{}",
                 token_limits_required: declaration.models.needs_token_limits,
             },
         }
     });
-    Reply::ok(&PageJson { data: data.collect(), has_more: false })
+    Reply::ok(&PageJson {
+        data: data.collect(),
+        has_more: false,
+    })
 }
 
 /// `GET /core/v1/harnesses/{harness_id}/model-configuration`
 pub(crate) async fn read(call: Call) -> Result<Reply, ApiError> {
     let harness = harness(&call)?.id.to_string();
-    let defaults = call.core.store.read().model_defaults().await.map_err(read_failed)?;
-    let found = defaults.iter().find(|found| found.harness == harness).ok_or(AdminError::NotFound)?;
+    let defaults = call
+        .core
+        .store
+        .read()
+        .model_defaults()
+        .await
+        .map_err(read_failed)?;
+    let found = defaults
+        .iter()
+        .find(|found| found.harness == harness)
+        .ok_or(AdminError::NotFound)?;
     Reply::ok(&shown(found))
 }
 
 /// `PUT /core/v1/harnesses/{harness_id}/model-configuration`
 pub(crate) async fn set(call: Call) -> Result<Reply, ApiError> {
     let declaration = harness(&call)?;
-    let configuration = parse(call.body.json(), declaration, call.core.allow_loopback_model_urls)?;
-    let unit = SetModelDefault { harness: declaration.id.to_string(), configuration, by: call.administrator()? };
+    let configuration = parse(
+        call.body.json(),
+        declaration,
+        call.core.allow_loopback_model_urls,
+    )?;
+    let unit = SetModelDefault {
+        harness: declaration.id.to_string(),
+        configuration,
+        by: call.administrator()?,
+    };
     let set = call.core.store.write(unit).await.map_err(failed)?;
     Reply::ok(&shown(&set))
 }
@@ -91,13 +126,19 @@ pub(crate) async fn set(call: Call) -> Result<Reply, ApiError> {
 /// `DELETE /core/v1/harnesses/{harness_id}/model-configuration`
 pub(crate) async fn clear(call: Call) -> Result<Reply, ApiError> {
     let harness = harness(&call)?.id.to_string();
-    let unit = ClearModelDefault { harness, by: call.administrator()? };
+    let unit = ClearModelDefault {
+        harness,
+        by: call.administrator()?,
+    };
     call.core.store.write(unit).await.map_err(failed)?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }
 
 fn harness(call: &Call) -> Result<&HarnessDeclaration, ApiError> {
-    call.core.harnesses.find(&call.param("harness_id")).ok_or(AdminError::NotFound.into())
+    call.core
+        .harnesses
+        .find(&call.param("harness_id"))
+        .ok_or(AdminError::NotFound.into())
 }
 
 fn failed(error: WriteError<std::convert::Infallible>) -> ApiError {
@@ -128,22 +169,37 @@ fn parse(
 ) -> Result<ModelConfiguration, AdminError> {
     let members = body.members().unwrap_or_default();
     let known = ["model_provider", "model", "harness_config"];
-    let bundle = members.iter().find(|(name, _)| name == "model_provider").map(|(_, value)| *value);
-    let bundle = bundle.filter(|bundle| bundle.kind() == Kind::Object).ok_or(AdminError::ModelProvider)?;
-    if members.iter().any(|(name, _)| !known.contains(&name.as_str())) {
+    let bundle = members
+        .iter()
+        .find(|(name, _)| name == "model_provider")
+        .map(|(_, value)| *value);
+    let bundle = bundle
+        .filter(|bundle| bundle.kind() == Kind::Object)
+        .ok_or(AdminError::ModelProvider)?;
+    if members
+        .iter()
+        .any(|(name, _)| !known.contains(&name.as_str()))
+    {
         return Err(AdminError::ModelProvider);
     }
     let provider = parse_provider(bundle, declaration, allow_loopback)?;
-    let model = body.get("model").and_then(Json::string).filter(|model| !model.trim().is_empty() && !model.contains('\0'));
+    let model = body
+        .get("model")
+        .and_then(Json::string)
+        .filter(|model| !model.trim().is_empty() && !model.contains('\0'));
     let harness_config = match body.get("harness_config") {
         None => Opaque::empty_object(),
-        Some(value) => {
-            value.to_opaque_object(&Path::root(), "").map_err(|_| AdminError::HarnessConfig)?
-        }
+        Some(value) => value
+            .to_opaque_object(&Path::root(), "")
+            .map_err(|_| AdminError::HarnessConfig)?,
     };
     let model = model.ok_or(AdminError::Model)?;
     check_parameters(&harness_config, declaration).map_err(|_| AdminError::HarnessConfig)?;
-    Ok(ModelConfiguration { provider, model, harness_config })
+    Ok(ModelConfiguration {
+        provider,
+        model,
+        harness_config,
+    })
 }
 
 fn parse_provider(
@@ -151,17 +207,28 @@ fn parse_provider(
     declaration: &HarnessDeclaration,
     allow_loopback: bool,
 ) -> Result<ProviderBundle, AdminError> {
-    const KNOWN: [&str; 5] = ["protocol", "base_url", "api_key", "context_window", "max_output_tokens"];
+    const KNOWN: [&str; 5] = [
+        "protocol",
+        "base_url",
+        "api_key",
+        "context_window",
+        "max_output_tokens",
+    ];
     let members = json.members().unwrap_or_default();
-    if members.iter().any(|(name, _)| !KNOWN.contains(&name.as_str())) {
+    if members
+        .iter()
+        .any(|(name, _)| !KNOWN.contains(&name.as_str()))
+    {
         return Err(AdminError::ModelProvider);
     }
     let text = |name: &str| json.get(name).and_then(Json::string);
     let protocol = text("protocol").and_then(|word| ModelProtocol::from_word(&word));
     let limit = |name: &'static str| match json.get(name) {
-        Some(value) if !value.is_null() => {
-            value.text().parse::<u64>().map(Some).map_err(|_| AdminError::TokenLimits(name))
-        }
+        Some(value) if !value.is_null() => value
+            .text()
+            .parse::<u64>()
+            .map(Some)
+            .map_err(|_| AdminError::TokenLimits(name)),
         _ => Ok(None),
     };
     let bundle = |context_window, max_output_tokens| ProviderBundle {

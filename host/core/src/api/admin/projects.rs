@@ -5,7 +5,8 @@ use domain::json::Json;
 use domain::{Digest, KeyId, ProjectId, Timestamp, key};
 use serde::Serialize;
 use store::projects::{
-    ApiKey, ArchiveProject, CreateProject, IssueApiKey, Project, ProjectRefusal, RenameProject, RevokeApiKey,
+    ApiKey, ArchiveProject, CreateProject, IssueApiKey, Project, ProjectRefusal, RenameProject,
+    RevokeApiKey,
 };
 use store::{StoreError, WriteError};
 
@@ -55,15 +56,27 @@ struct RevokedJson {
 
 /// `GET /core/v1/projects`
 pub(crate) async fn list(call: Call) -> Result<Reply, ApiError> {
-    let found = call.core.store.read().projects(&store_list(&call.page, ProjectId::NEVER)).await;
+    let found = call
+        .core
+        .store
+        .read()
+        .projects(&store_list(&call.page, ProjectId::NEVER))
+        .await;
     let found = found.map_err(|error| list_failed(error, AdminError::NotFound.into()))?;
-    Reply::ok(&PageJson { data: found.items.iter().map(project).collect(), has_more: found.has_more })
+    Reply::ok(&PageJson {
+        data: found.items.iter().map(project).collect(),
+        has_more: found.has_more,
+    })
 }
 
 /// `POST /core/v1/projects`
 pub(crate) async fn create(call: Call) -> Result<Reply, ApiError> {
     let name = name(&call, PROJECT_NAME)?;
-    let unit = CreateProject { id: ProjectId::new(uuid::Uuid::new_v4()), name, by: Some(call.administrator()?) };
+    let unit = CreateProject {
+        id: ProjectId::new(uuid::Uuid::new_v4()),
+        name,
+        by: Some(call.administrator()?),
+    };
     let made = call.core.store.write(unit).await.map_err(refused)?;
     Reply::json(StatusCode::CREATED, &project(&made))
 }
@@ -71,23 +84,46 @@ pub(crate) async fn create(call: Call) -> Result<Reply, ApiError> {
 /// `POST /core/v1/projects/{project_id}`
 pub(crate) async fn rename(call: Call) -> Result<Reply, ApiError> {
     let name = name(&call, PROJECT_NAME)?;
-    let unit = RenameProject { id: call.id("project_id"), name, by: Some(call.administrator()?) };
-    Reply::ok(&project(&call.core.store.write(unit).await.map_err(refused)?))
+    let unit = RenameProject {
+        id: call.id("project_id"),
+        name,
+        by: Some(call.administrator()?),
+    };
+    Reply::ok(&project(
+        &call.core.store.write(unit).await.map_err(refused)?,
+    ))
 }
 
 /// `POST /core/v1/projects/{project_id}/archive`
 pub(crate) async fn archive(call: Call) -> Result<Reply, ApiError> {
-    let unit = ArchiveProject { id: call.id("project_id"), by: Some(call.administrator()?) };
-    Reply::ok(&project(&call.core.store.write(unit).await.map_err(refused)?))
+    let unit = ArchiveProject {
+        id: call.id("project_id"),
+        by: Some(call.administrator()?),
+    };
+    Reply::ok(&project(
+        &call.core.store.write(unit).await.map_err(refused)?,
+    ))
 }
 
 /// `GET /core/v1/projects/{project_id}/keys`
 pub(crate) async fn keys(call: Call) -> Result<Reply, ApiError> {
     let id: ProjectId = call.id("project_id");
     existing(&call, id).await?;
-    let found = call.core.store.read().api_keys(id, &store_list(&call.page, KeyId::NEVER)).await;
+    let found = call
+        .core
+        .store
+        .read()
+        .api_keys(id, &store_list(&call.page, KeyId::NEVER))
+        .await;
     let found = found.map_err(|error| list_failed(error, AdminError::NotFound.into()))?;
-    Reply::ok(&PageJson { data: found.items.iter().map(|found| api_key(found, None)).collect(), has_more: found.has_more })
+    Reply::ok(&PageJson {
+        data: found
+            .items
+            .iter()
+            .map(|found| api_key(found, None))
+            .collect(),
+        has_more: found.has_more,
+    })
 }
 
 /// `POST /core/v1/projects/{project_id}/keys`
@@ -96,7 +132,9 @@ pub(crate) async fn issue(call: Call) -> Result<Reply, ApiError> {
     let mut random = [0; 32];
     getrandom::fill(&mut random).map_err(|error| {
         tracing::error!(%error, "no randomness for a key");
-        ApiError::Internal { effect_unknown: false }
+        ApiError::Internal {
+            effect_unknown: false,
+        }
     })?;
     let secret = key::api_key(random);
     let text = secret.as_str().unwrap_or_default();
@@ -115,14 +153,27 @@ pub(crate) async fn issue(call: Call) -> Result<Reply, ApiError> {
 /// `DELETE /core/v1/projects/{project_id}/keys/{key_id}`
 pub(crate) async fn revoke(call: Call) -> Result<Reply, ApiError> {
     let id: KeyId = call.id("key_id");
-    let unit = RevokeApiKey { id, project: call.id("project_id"), by: Some(call.administrator()?) };
+    let unit = RevokeApiKey {
+        id,
+        project: call.id("project_id"),
+        by: Some(call.administrator()?),
+    };
     call.core.store.write(unit).await.map_err(refused)?;
-    Reply::ok(&RevokedJson { id: id.to_string(), deleted: true })
+    Reply::ok(&RevokedJson {
+        id: id.to_string(),
+        deleted: true,
+    })
 }
 
 /// A Project that exists, archived or not.
 pub(super) async fn existing(call: &Call, id: ProjectId) -> Result<(), ApiError> {
-    let found = call.core.store.read().project(id).await.map_err(read_failed)?;
+    let found = call
+        .core
+        .store
+        .read()
+        .project(id)
+        .await
+        .map_err(read_failed)?;
     found.map(|_| ()).ok_or(AdminError::NotFound.into())
 }
 
@@ -133,7 +184,9 @@ fn name(call: &Call, longest: usize) -> Result<String, ApiError> {
 
 fn parse_name(body: Json<'_>, longest: usize) -> Option<String> {
     let members = body.members()?;
-    let [(member, value)] = members.as_slice() else { return None };
+    let [(member, value)] = members.as_slice() else {
+        return None;
+    };
     let name = value.string().filter(|_| member == "name")?;
     let fits = (1..=longest).contains(&name.chars().count()) && !name.chars().any(char::is_control);
     fits.then_some(name)
@@ -175,7 +228,9 @@ fn api_key<'a>(found: &'a ApiKey, secret: Option<&'a str>) -> KeyJson<'a> {
 
 /// Administration times are RFC 3339 (W-TIME-1).
 pub(super) fn rfc3339(at: Timestamp) -> String {
-    jiff::Timestamp::from_millisecond(at.millis()).unwrap_or_default().to_string()
+    jiff::Timestamp::from_millisecond(at.millis())
+        .unwrap_or_default()
+        .to_string()
 }
 
 #[cfg(test)]
@@ -187,7 +242,14 @@ mod tests {
         // OPS-031
         let read = |text: &str| parse_name(Json::new(text), 3);
         assert_eq!(read(r#"{"name":"é b"}"#).as_deref(), Some("é b"));
-        for bad in ["{}", r#"{"name":""}"#, r#"{"name":"abcd"}"#, r#"{"name":"a\n"}"#, r#"{"name":1}"#, r#"{"name":"a","x":1}"#] {
+        for bad in [
+            "{}",
+            r#"{"name":""}"#,
+            r#"{"name":"abcd"}"#,
+            r#"{"name":"a\n"}"#,
+            r#"{"name":1}"#,
+            r#"{"name":"a","x":1}"#,
+        ] {
             assert_eq!(read(bad), None, "{bad}");
         }
     }
@@ -195,6 +257,9 @@ mod tests {
     #[test]
     fn times_are_rfc_3339() {
         // W-TIME-1
-        assert_eq!(rfc3339(Timestamp::from_millis(1_700_000_000_123)), "2023-11-14T22:13:20.123Z");
+        assert_eq!(
+            rfc3339(Timestamp::from_millis(1_700_000_000_123)),
+            "2023-11-14T22:13:20.123Z"
+        );
     }
 }

@@ -2,7 +2,8 @@
 
 use domain::agent::tools::{ConnectionOrigin, ContextSize, Location, SearchMode, Transport};
 use domain::agent::{
-    AgentConfiguration, AgentExtension, Format, MultiAgent, Reasoning, SavedAgent, ServiceTier, Text, Tool, Verbosity,
+    AgentConfiguration, AgentExtension, Format, MultiAgent, Reasoning, SavedAgent, ServiceTier,
+    Text, Tool, Verbosity,
 };
 use domain::configuration::{SessionConfiguration, Source};
 use domain::json::Opaque;
@@ -200,11 +201,18 @@ fn text(text: &Text) -> TextJson<'_> {
         Format::Text => FormatJson::Text,
         Format::JsonSchema(schema) => FormatJson::JsonSchema { schema },
     };
-    TextJson { format, verbosity: text.verbosity }
+    TextJson {
+        format,
+        verbosity: text.verbosity,
+    }
 }
 
 fn tools(configuration: &AgentConfiguration, view: View) -> Vec<ToolJson<'_>> {
-    configuration.tools.iter().filter_map(|shown| tool(shown, view)).collect()
+    configuration
+        .tools
+        .iter()
+        .filter_map(|shown| tool(shown, view))
+        .collect()
 }
 
 fn tool(tool: &Tool, view: View) -> Option<ToolJson<'_>> {
@@ -218,7 +226,9 @@ fn tool(tool: &Tool, view: View) -> Option<ToolJson<'_>> {
         // S-SES-2: the Session union has no such variant.
         Tool::ToolSearch if view == View::Session => return None,
         Tool::ToolSearch => ToolJson::ToolSearch,
-        Tool::ProgrammaticToolCalling { enabled } => ToolJson::ProgrammaticToolCalling { enabled: *enabled },
+        Tool::ProgrammaticToolCalling { enabled } => {
+            ToolJson::ProgrammaticToolCalling { enabled: *enabled }
+        }
         Tool::Mcp(mcp) => ToolJson::Mcp {
             server_label: &mcp.server_label,
             transport: transport(&mcp.transport, view),
@@ -239,9 +249,23 @@ fn tool(tool: &Tool, view: View) -> Option<ToolJson<'_>> {
 
 fn transport(transport: &Transport, view: View) -> TransportJson<'_> {
     match transport {
-        Transport::Http { server_url, headers } => {
-            TransportJson::Http { server_url, headers: (view == View::Saved).then_some(headers) }
-        }
-        Transport::Stdio { command, cwd, args, env_vars } => TransportJson::Stdio { command, cwd, args, env_vars },
+        Transport::Http {
+            server_url,
+            headers,
+        } => TransportJson::Http {
+            server_url,
+            headers: (view == View::Saved).then_some(headers),
+        },
+        Transport::Stdio {
+            command,
+            cwd,
+            args,
+            env_vars,
+        } => TransportJson::Stdio {
+            command,
+            cwd,
+            args,
+            env_vars,
+        },
     }
 }

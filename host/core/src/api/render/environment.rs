@@ -73,8 +73,15 @@ pub(crate) fn of_session(
             id: id.map(|id| id.to_string()).unwrap_or_default(),
             capability_directories: &hosted.capability_directories,
             files: [],
-            network: NetworkJson { access: "enabled", allowed_domains: [] },
-            packages: PackagesJson { npm: [], python: [], system: [] },
+            network: NetworkJson {
+                access: "enabled",
+                allowed_domains: [],
+            },
+            packages: PackagesJson {
+                npm: [],
+                python: [],
+                system: [],
+            },
             plugins: [],
             skills: [],
             sandbox_size: hosted.sandbox_size,

@@ -31,10 +31,26 @@ struct Event<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Body<'a> {
-    Session { session: Box<SessionJson<'a>> },
-    Turn { session_id: String, turn_id: String, turn: TurnJson },
-    TurnEnded { session_id: String, turn_id: String, turn: TurnJson, usage: Option<UsageJson> },
-    Item { session_id: String, turn_id: String, item: Box<ItemJson<'a>>, output_index: Option<u32> },
+    Session {
+        session: Box<SessionJson<'a>>,
+    },
+    Turn {
+        session_id: String,
+        turn_id: String,
+        turn: TurnJson,
+    },
+    TurnEnded {
+        session_id: String,
+        turn_id: String,
+        turn: TurnJson,
+        usage: Option<UsageJson>,
+    },
+    Item {
+        session_id: String,
+        turn_id: String,
+        item: Box<ItemJson<'a>>,
+        output_index: Option<u32>,
+    },
     Part(Located<PartMember<'a>>),
     Delta(Located<DeltaMember<'a>>),
     Text(Located<TextMember<'a>>),
@@ -42,9 +58,22 @@ enum Body<'a> {
     SummaryEnded(SummaryLocated<SummaryEndedMember<'a>>),
     SummaryDelta(SummaryLocated<DeltaMember<'a>>),
     SummaryText(SummaryLocated<TextMember<'a>>),
-    Command { session_id: String, turn_id: String, item_id: String, output_index: u32, delta: &'a str },
-    Environment { session_id: String, turn_id: Option<String>, environment: EnvironmentState },
-    Error { session_id: String, error: ErrorJson<'a> },
+    Command {
+        session_id: String,
+        turn_id: String,
+        item_id: String,
+        output_index: u32,
+        delta: &'a str,
+    },
+    Environment {
+        session_id: String,
+        turn_id: Option<String>,
+        environment: EnvironmentState,
+    },
+    Error {
+        session_id: String,
+        error: ErrorJson<'a>,
+    },
 }
 
 #[derive(Serialize)]
@@ -128,13 +157,19 @@ struct ErrorJson<'a> {
 ///
 /// # Errors
 /// Only if a stored opaque text is no JSON, which the gate prevents.
-pub(crate) fn frame(base: &SessionBase, id: EventId, payload: &EventPayload) -> serde_json::Result<Bytes> {
+pub(crate) fn frame(
+    base: &SessionBase,
+    id: EventId,
+    payload: &EventPayload,
+) -> serde_json::Result<Bytes> {
     let kind = payload.public_type();
     let session_id = base.id;
     let body = match payload {
-        EventPayload::Session { snapshot, metadata, .. } => {
-            Body::Session { session: Box::new(session::session(base, snapshot, metadata)) }
-        }
+        EventPayload::Session {
+            snapshot, metadata, ..
+        } => Body::Session {
+            session: Box::new(session::session(base, snapshot, metadata)),
+        },
         EventPayload::Turn { turn, .. } => {
             let facts = TurnFacts {
                 id: turn.id,
@@ -153,26 +188,50 @@ pub(crate) fn frame(base: &SessionBase, id: EventId, payload: &EventPayload) -> 
             item: Box::new(item::item(item)),
             output_index: item.output_index,
         },
-        EventPayload::ContentPartAdded { at } => {
-            Body::Part(located(session_id, at, PartMember { part: MessagePart::OutputText { text: "" } }))
+        EventPayload::ContentPartAdded { at } => Body::Part(located(
+            session_id,
+            at,
+            PartMember {
+                part: MessagePart::OutputText { text: "" },
+            },
+        )),
+        EventPayload::ContentPartDone { at, text } => Body::Part(located(
+            session_id,
+            at,
+            PartMember {
+                part: MessagePart::OutputText { text },
+            },
+        )),
+        EventPayload::TextDelta { at, delta } => {
+            Body::Delta(located(session_id, at, DeltaMember { delta }))
         }
-        EventPayload::ContentPartDone { at, text } => {
-            Body::Part(located(session_id, at, PartMember { part: MessagePart::OutputText { text } }))
+        EventPayload::TextDone { at, text } => {
+            Body::Text(located(session_id, at, TextMember { text }))
         }
-        EventPayload::TextDelta { at, delta } => Body::Delta(located(session_id, at, DeltaMember { delta })),
-        EventPayload::TextDone { at, text } => Body::Text(located(session_id, at, TextMember { text })),
-        EventPayload::SummaryPartAdded { at } => {
-            Body::Summary(summary(session_id, at, SummaryMember { part: SummaryPart::SummaryText { text: "" } }))
-        }
-        EventPayload::SummaryPartDone { at, text, incomplete } => {
+        EventPayload::SummaryPartAdded { at } => Body::Summary(summary(
+            session_id,
+            at,
+            SummaryMember {
+                part: SummaryPart::SummaryText { text: "" },
+            },
+        )),
+        EventPayload::SummaryPartDone {
+            at,
+            text,
+            incomplete,
+        } => {
             let member = SummaryEndedMember {
                 part: SummaryPart::SummaryText { text },
                 status: incomplete.then_some("incomplete"),
             };
             Body::SummaryEnded(summary(session_id, at, member))
         }
-        EventPayload::SummaryDelta { at, delta } => Body::SummaryDelta(summary(session_id, at, DeltaMember { delta })),
-        EventPayload::SummaryDone { at, text } => Body::SummaryText(summary(session_id, at, TextMember { text })),
+        EventPayload::SummaryDelta { at, delta } => {
+            Body::SummaryDelta(summary(session_id, at, DeltaMember { delta }))
+        }
+        EventPayload::SummaryDone { at, text } => {
+            Body::SummaryText(summary(session_id, at, TextMember { text }))
+        }
         EventPayload::CommandDelta { at, delta } => Body::Command {
             session_id: session_id.to_string(),
             turn_id: at.turn_id.to_string(),
@@ -180,7 +239,12 @@ pub(crate) fn frame(base: &SessionBase, id: EventId, payload: &EventPayload) -> 
             output_index: at.output_index,
             delta,
         },
-        EventPayload::Environment { event, environment_id, environment_kind, turn_id } => Body::Environment {
+        EventPayload::Environment {
+            event,
+            environment_id,
+            environment_kind,
+            turn_id,
+        } => Body::Environment {
             session_id: session_id.to_string(),
             turn_id: turn_id.as_ref().map(TurnId::to_string),
             environment: EnvironmentState {
@@ -194,11 +258,24 @@ pub(crate) fn frame(base: &SessionBase, id: EventId, payload: &EventPayload) -> 
                 }),
             },
         },
-        EventPayload::Error { error: ErrorEvent::Sandbox { reason } } => {
+        EventPayload::Error {
+            error: ErrorEvent::Sandbox { reason },
+        } => {
             let text = reason.to_string();
-            let error =
-                ErrorJson { message: &text, kind: "environment_error", code: "sandbox_error", param: Some(None) };
-            return encode(kind, id, Body::Error { session_id: session_id.to_string(), error });
+            let error = ErrorJson {
+                message: &text,
+                kind: "environment_error",
+                code: "sandbox_error",
+                param: Some(None),
+            };
+            return encode(
+                kind,
+                id,
+                Body::Error {
+                    session_id: session_id.to_string(),
+                    error,
+                },
+            );
         }
     };
     encode(kind, id, body)
@@ -207,16 +284,37 @@ pub(crate) fn frame(base: &SessionBase, id: EventId, payload: &EventPayload) -> 
 /// The frame that tells a reader it fell behind (S-LS-3). It is no stored event.
 pub(crate) fn interrupted(session_id: SessionId, id: EventId) -> serde_json::Result<Bytes> {
     let message = "The event stream was interrupted. Read the Session and open a new stream.";
-    let error = ErrorJson { message, kind: "server_error", code: "stream_interrupted", param: None };
-    encode("error", id, Body::Error { session_id: session_id.to_string(), error })
+    let error = ErrorJson {
+        message,
+        kind: "server_error",
+        code: "stream_interrupted",
+        param: None,
+    };
+    encode(
+        "error",
+        id,
+        Body::Error {
+            session_id: session_id.to_string(),
+            error,
+        },
+    )
 }
 
 fn turn_event(session_id: SessionId, facts: &TurnFacts) -> Body<'static> {
     let turn = turn::shown(session_id, facts);
     let (session_id, turn_id) = (session_id.to_string(), facts.id.to_string());
     match facts.completed_at {
-        None => Body::Turn { session_id, turn_id, turn },
-        Some(_) => Body::TurnEnded { session_id, turn_id, turn, usage: facts.usage.map(turn::usage) },
+        None => Body::Turn {
+            session_id,
+            turn_id,
+            turn,
+        },
+        Some(_) => Body::TurnEnded {
+            session_id,
+            turn_id,
+            turn,
+            usage: facts.usage.map(turn::usage),
+        },
     }
 }
 
@@ -257,8 +355,14 @@ fn encode(kind: &'static str, id: EventId, body: Body<'_>) -> serde_json::Result
     out.extend_from_slice(b"event: ");
     out.extend_from_slice(kind.as_bytes());
     out.extend_from_slice(b"\ndata: ");
-    let event = Event { kind, event_id: id.to_string(), body };
-    event.serialize(&mut serde_json::Serializer::with_formatter(&mut out, OneLine))?;
+    let event = Event {
+        kind,
+        event_id: id.to_string(),
+        body,
+    };
+    event.serialize(&mut serde_json::Serializer::with_formatter(
+        &mut out, OneLine,
+    ))?;
     out.extend_from_slice(b"\n\n");
     Ok(Bytes::from(out))
 }
@@ -280,11 +384,19 @@ impl OneLine {
 }
 
 impl Formatter for OneLine {
-    fn write_string_fragment<W: ?Sized + io::Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+    fn write_string_fragment<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
         Self::write(writer, fragment)
     }
 
-    fn write_raw_fragment<W: ?Sized + io::Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+    fn write_raw_fragment<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
         // A caller's own JSON may be spread over lines; white space between tokens means nothing.
         for line in fragment.split(['\n', '\r']) {
             Self::write(writer, line)?;

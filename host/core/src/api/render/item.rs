@@ -116,7 +116,11 @@ pub(super) enum SummaryPart<'a> {
 
 /// Shows an Item.
 pub(crate) fn item(item: &Item) -> ItemJson<'_> {
-    ItemJson { id: item.id.to_string(), turn_id: item.turn_id.to_string(), body: body(&item.body, item.status) }
+    ItemJson {
+        id: item.id.to_string(),
+        turn_id: item.turn_id.to_string(),
+        body: body(&item.body, item.status),
+    }
 }
 
 fn body(body: &ItemBody, status: ItemStatus) -> BodyJson<'_> {
@@ -129,26 +133,50 @@ fn body(body: &ItemBody, status: ItemStatus) -> BodyJson<'_> {
         },
         ItemBody::AssistantMessage { text, phase } => BodyJson::Message {
             role: "assistant",
-            content: text.iter().map(|text| MessagePart::OutputText { text }).collect(),
+            content: text
+                .iter()
+                .map(|text| MessagePart::OutputText { text })
+                .collect(),
             status,
             phase: phase.map(|phase| match phase {
                 domain::run::Phase::Commentary => "commentary",
                 domain::run::Phase::FinalAnswer => "final_answer",
             }),
         },
-        ItemBody::Reasoning { summary } => {
-            BodyJson::Reasoning { summary: summary.iter().map(|text| SummaryPart::SummaryText { text }).collect(), status }
-        }
-        ItemBody::FunctionCall { call_id, name, arguments } => {
-            BodyJson::FunctionCall { call_id: &call_id.0, name, arguments: Loose(arguments), status }
-        }
-        ItemBody::FunctionCallOutput { call_id, output, error } => BodyJson::FunctionCallOutput {
+        ItemBody::Reasoning { summary } => BodyJson::Reasoning {
+            summary: summary
+                .iter()
+                .map(|text| SummaryPart::SummaryText { text })
+                .collect(),
+            status,
+        },
+        ItemBody::FunctionCall {
+            call_id,
+            name,
+            arguments,
+        } => BodyJson::FunctionCall {
+            call_id: &call_id.0,
+            name,
+            arguments: Loose(arguments),
+            status,
+        },
+        ItemBody::FunctionCallOutput {
+            call_id,
+            output,
+            error,
+        } => BodyJson::FunctionCallOutput {
             call_id: &call_id.0,
             output: output.as_ref(),
             error: error.as_deref(),
             status,
         },
-        ItemBody::McpCall { server_label, name, arguments, output, error } => BodyJson::McpCall {
+        ItemBody::McpCall {
+            server_label,
+            name,
+            arguments,
+            output,
+            error,
+        } => BodyJson::McpCall {
             server_label,
             name,
             arguments: Loose(arguments),
@@ -156,7 +184,13 @@ fn body(body: &ItemBody, status: ItemStatus) -> BodyJson<'_> {
             error: error.as_deref().map(Loose),
             status,
         },
-        ItemBody::CommandExecution { command, cwd, output, exit_code, duration_ms } => BodyJson::CommandExecution {
+        ItemBody::CommandExecution {
+            command,
+            cwd,
+            output,
+            exit_code,
+            duration_ms,
+        } => BodyJson::CommandExecution {
             command,
             cwd: cwd.as_deref(),
             output: output.as_deref(),
@@ -164,17 +198,32 @@ fn body(body: &ItemBody, status: ItemStatus) -> BodyJson<'_> {
             duration_ms: *duration_ms,
             status,
         },
-        ItemBody::WebSearchCall { action } => BodyJson::WebSearchCall { action: action.as_ref(), status },
-        ItemBody::CreateSubagentCall { agent_id, content, model, reasoning_effort } => BodyJson::CreateSubagentCall {
+        ItemBody::WebSearchCall { action } => BodyJson::WebSearchCall {
+            action: action.as_ref(),
+            status,
+        },
+        ItemBody::CreateSubagentCall {
+            agent_id,
+            content,
+            model,
+            reasoning_effort,
+        } => BodyJson::CreateSubagentCall {
             agent_id,
             content,
             model: model.as_deref(),
             reasoning_effort: reasoning_effort.as_deref(),
             status,
         },
-        ItemBody::SendSubagentInputCall(AgentSend { sender_agent_id, recipient_agent_id, content }) => {
-            BodyJson::SendSubagentInputCall { sender_agent_id, recipient_agent_id, content, status }
-        }
+        ItemBody::SendSubagentInputCall(AgentSend {
+            sender_agent_id,
+            recipient_agent_id,
+            content,
+        }) => BodyJson::SendSubagentInputCall {
+            sender_agent_id,
+            recipient_agent_id,
+            content,
+            status,
+        },
         ItemBody::ResumeSubagentCall(order) => BodyJson::ResumeSubagentCall {
             sender_agent_id: &order.sender_agent_id,
             recipient_agent_id: &order.recipient_agent_id,
@@ -190,12 +239,23 @@ fn body(body: &ItemBody, status: ItemStatus) -> BodyJson<'_> {
             recipient_agent_id: &order.recipient_agent_id,
             status,
         },
-        ItemBody::WaitForSubagentsCall { sender_agent_id, recipient_agent_ids } => {
-            BodyJson::WaitForSubagentsCall { sender_agent_id, recipient_agent_ids, status }
-        }
-        ItemBody::AgentMessage(AgentSend { sender_agent_id, recipient_agent_id, content }) => {
-            BodyJson::AgentMessage { sender_agent_id, recipient_agent_id, content }
-        }
+        ItemBody::WaitForSubagentsCall {
+            sender_agent_id,
+            recipient_agent_ids,
+        } => BodyJson::WaitForSubagentsCall {
+            sender_agent_id,
+            recipient_agent_ids,
+            status,
+        },
+        ItemBody::AgentMessage(AgentSend {
+            sender_agent_id,
+            recipient_agent_id,
+            content,
+        }) => BodyJson::AgentMessage {
+            sender_agent_id,
+            recipient_agent_id,
+            content,
+        },
     }
 }
 

@@ -27,7 +27,13 @@ impl<T> List<T> {
         let first_id = elements.first().map(|(id, _)| id.clone());
         let last_id = elements.last().map(|(id, _)| id.clone());
         let data = elements.into_iter().map(|(_, element)| element).collect();
-        Self { object: "list", data, has_more, first_id, last_id }
+        Self {
+            object: "list",
+            data,
+            has_more,
+            first_id,
+            last_id,
+        }
     }
 }
 
@@ -42,7 +48,11 @@ pub(crate) struct Deleted {
 impl Deleted {
     /// `object` is the public name, such as `agent.deleted`.
     pub(crate) fn new(id: impl ToString, object: &'static str) -> Self {
-        Self { id: id.to_string(), object, deleted: true }
+        Self {
+            id: id.to_string(),
+            object,
+            deleted: true,
+        }
     }
 }
 
@@ -66,9 +76,16 @@ mod tests {
     fn an_empty_page_has_null_ids() {
         // W-LIST-1
         let page = serde_json::to_string(&List::<u8>::new(Vec::new(), false)).unwrap();
-        assert_eq!(page, r#"{"object":"list","data":[],"has_more":false,"first_id":null,"last_id":null}"#);
-        let page = serde_json::to_string(&List::new(vec![("a".into(), 1), ("b".into(), 2)], true)).unwrap();
-        assert_eq!(page, r#"{"object":"list","data":[1,2],"has_more":true,"first_id":"a","last_id":"b"}"#);
+        assert_eq!(
+            page,
+            r#"{"object":"list","data":[],"has_more":false,"first_id":null,"last_id":null}"#
+        );
+        let page = serde_json::to_string(&List::new(vec![("a".into(), 1), ("b".into(), 2)], true))
+            .unwrap();
+        assert_eq!(
+            page,
+            r#"{"object":"list","data":[1,2],"has_more":true,"first_id":"a","last_id":"b"}"#
+        );
     }
 
     #[test]

@@ -6,10 +6,10 @@ use domain::session::{Projection, RequiredAction, Session, SessionStatus};
 use domain::{EnvironmentId, SessionId, Timestamp};
 use serde::Serialize;
 
+use super::Loose;
 use super::agent::{self, ExtensionJson, SessionAgentJson};
 use super::environment::{self, SessionEnvironmentJson};
 use super::turn::{self, UsageJson};
-use super::Loose;
 
 /// What is the same in every representation of a Session, however old.
 #[derive(Debug, Clone)]
@@ -34,7 +34,13 @@ impl SessionBase {
         environment: Option<EnvironmentId>,
     ) -> Self {
         let vault_ids = session.vault_ids.iter().map(ToString::to_string).collect();
-        Self { id: session.id, created_at: session.created_at, vault_ids, configuration, environment }
+        Self {
+            id: session.id,
+            created_at: session.created_at,
+            vault_ids,
+            configuration,
+            environment,
+        }
     }
 }
 
@@ -60,12 +66,23 @@ pub(crate) struct SessionJson<'a> {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum ActionJson<'a> {
-    FunctionCall { call_id: &'a str, name: &'a str, turn_id: String, arguments: Loose<'a> },
-    EnvironmentConnection { environment_id: String },
+    FunctionCall {
+        call_id: &'a str,
+        name: &'a str,
+        turn_id: String,
+        arguments: Loose<'a>,
+    },
+    EnvironmentConnection {
+        environment_id: String,
+    },
 }
 
 /// Shows a Session.
-pub(crate) fn session<'a>(base: &'a SessionBase, now: &'a Projection, metadata: &'a Metadata) -> SessionJson<'a> {
+pub(crate) fn session<'a>(
+    base: &'a SessionBase,
+    now: &'a Projection,
+    metadata: &'a Metadata,
+) -> SessionJson<'a> {
     SessionJson {
         id: base.id.to_string(),
         object: "agent.session",
@@ -85,14 +102,21 @@ pub(crate) fn session<'a>(base: &'a SessionBase, now: &'a Projection, metadata: 
 
 fn action(action: &RequiredAction) -> ActionJson<'_> {
     match action {
-        RequiredAction::FunctionCall { turn_id, call_id, name, arguments } => ActionJson::FunctionCall {
+        RequiredAction::FunctionCall {
+            turn_id,
+            call_id,
+            name,
+            arguments,
+        } => ActionJson::FunctionCall {
             call_id: &call_id.0,
             name,
             turn_id: turn_id.to_string(),
             arguments: Loose(arguments),
         },
         RequiredAction::EnvironmentConnection { environment_id } => {
-            ActionJson::EnvironmentConnection { environment_id: environment_id.to_string() }
+            ActionJson::EnvironmentConnection {
+                environment_id: environment_id.to_string(),
+            }
         }
     }
 }

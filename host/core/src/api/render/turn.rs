@@ -85,8 +85,10 @@ pub(crate) fn shown(session_id: SessionId, facts: &TurnFacts) -> TurnJson {
         created_at: facts.created_at.seconds(),
         started_at: facts.started_at.map(Timestamp::seconds),
         completed_at: facts.completed_at.map(Timestamp::seconds),
-        error: failed
-            .then_some(TurnErrorJson { code: "internal_error", message: "The execution could not complete." }),
+        error: failed.then_some(TurnErrorJson {
+            code: "internal_error",
+            message: "The execution could not complete.",
+        }),
         usage: facts.usage.map(usage),
     }
 }
@@ -95,9 +97,13 @@ pub(crate) fn shown(session_id: SessionId, facts: &TurnFacts) -> TurnJson {
 pub(crate) fn usage(usage: Usage) -> UsageJson {
     UsageJson {
         input_tokens: usage.input_tokens,
-        input_tokens_details: InputDetails { cached_tokens: usage.cached_tokens },
+        input_tokens_details: InputDetails {
+            cached_tokens: usage.cached_tokens,
+        },
         output_tokens: usage.output_tokens,
-        output_tokens_details: OutputDetails { reasoning_tokens: usage.reasoning_tokens },
+        output_tokens_details: OutputDetails {
+            reasoning_tokens: usage.reasoning_tokens,
+        },
         total_tokens: usage.total_tokens,
     }
 }
