@@ -23,7 +23,7 @@ pub enum FirstStartError {
 
 /// Makes the Project if there is none, and its key if the only Project has none. A crash between the two is mended by the
 /// next start; an installation that has a key is left alone.
-pub(crate) async fn ensure(store: &Store, first: &FirstProject) -> Result<(), FirstStartError> {
+pub(crate) async fn ensure(store: Store, first: FirstProject) -> Result<(), FirstStartError> {
     let two = List {
         after: None,
         limit: 2,

@@ -2,7 +2,9 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use seal::{KeyRing, SealError, ServiceKey};
 use store::{Location, Store, StoreError, StoreSettings};
 use tokio::net::TcpListener;
@@ -66,57 +68,94 @@ pub enum ServeError {
 ///
 /// # Errors
 /// [`ServeError`] says what failed in words an operator can act on.
-pub async fn serve(
+pub fn serve<'a>(
     settings: CoreSettings,
     stop: CancellationToken,
-    ready: impl FnOnce(&Ready) + Send,
-) -> Result<(), ServeError> {
-    let harnesses = harnesses(&settings)?;
-    let store = open(&settings).await?;
-    let listener = listen(settings.listen).await?;
-    let address = listener.local_addr().map_err(|source| ServeError::Listen {
-        address: settings.listen,
-        source,
-    })?;
-    let public_url = match settings.public_url {
-        Some(url) => url,
-        None => loopback(address)?,
-    };
-    if let Some(first) = &settings.first_project {
-        first_start::ensure(&store, first).await?;
+    ready: impl FnOnce(&Ready) + Send + 'a,
+) -> BoxFuture<'a, Result<(), ServeError>> {
+    Box::pin(async move {
+        let started = start(settings, stop).await?;
+        ready(&started.ready);
+        started.run().await
+    })
+}
+
+/// A Core whose parts stand and whose socket is bound; requests wait in its queue.
+struct Started {
+    ready: Ready,
+    core: Arc<Core>,
+    listener: TcpListener,
+    max_connections: usize,
+    drain: Duration,
+}
+
+/// Builds the parts in their order. Boxed like [`Started::run`]: what they wait for does not depend on the caller.
+fn start(
+    settings: CoreSettings,
+    stop: CancellationToken,
+) -> BoxFuture<'static, Result<Started, ServeError>> {
+    Box::pin(async move {
+        let harnesses = harnesses(&settings)?;
+        let store = open(&settings).await?;
+        let listener = listen(settings.listen).await?;
+        let address = listener.local_addr().map_err(|source| ServeError::Listen {
+            address: settings.listen,
+            source,
+        })?;
+        let public_url = match settings.public_url {
+            Some(url) => url,
+            None => loopback(address)?,
+        };
+        if let Some(first) = settings.first_project {
+            first_start::ensure(store.clone(), first).await?;
+        }
+        let core = Arc::new(Core {
+            hub: Hub::new(store.clone()),
+            store,
+            keys: StreamKeys::default(),
+            core_keys: settings.core_key_digests,
+            harnesses,
+            allow_loopback_model_urls: settings.allow_loopback_model_urls,
+            stop,
+        });
+        Ok(Started {
+            ready: Ready {
+                address,
+                public_url,
+            },
+            core,
+            listener,
+            max_connections: settings.max_connections,
+            drain: settings.drain,
+        })
+    })
+}
+
+impl Started {
+    /// Answers requests until the drain is over.
+    fn run(self) -> BoxFuture<'static, Result<(), ServeError>> {
+        Box::pin(async move {
+            let (store, stop) = (self.core.store.clone(), self.core.stop.clone());
+            let following = tokio::spawn(self.core.hub.clone().run(stop.clone()));
+            let api = Arc::new(Api::new(self.core));
+            let accepting = accept(
+                self.listener,
+                self.max_connections,
+                api,
+                stop.clone(),
+                self.drain,
+            );
+            let outcome = tokio::select! {
+                () = accepting => Ok(()),
+                error = store.failed() => Err(error.into()),
+            };
+            stop.cancel();
+            // The hub only reads; there is nothing of it to lose.
+            let _ = following.await;
+            store.close().await;
+            outcome
+        })
     }
-    let hub = Hub::new(store.clone());
-    let core = Arc::new(Core {
-        store: store.clone(),
-        hub: hub.clone(),
-        keys: StreamKeys::default(),
-        core_keys: settings.core_key_digests,
-        harnesses,
-        allow_loopback_model_urls: settings.allow_loopback_model_urls,
-        stop: stop.clone(),
-    });
-    let following = tokio::spawn(hub.run(stop.clone()));
-    let api = Arc::new(Api::new(core));
-    ready(&Ready {
-        address,
-        public_url,
-    });
-    let accepting = accept(
-        listener,
-        settings.max_connections,
-        api,
-        stop.clone(),
-        settings.drain,
-    );
-    let outcome = tokio::select! {
-        () = accepting => Ok(()),
-        error = store.failed() => Err(error.into()),
-    };
-    stop.cancel();
-    // The hub only reads; there is nothing of it to lose.
-    let _ = following.await;
-    store.close().await;
-    outcome
 }
 
 fn harnesses(settings: &CoreSettings) -> Result<Harnesses, ServeError> {
