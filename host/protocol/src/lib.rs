@@ -6,5 +6,6 @@
 
 pub mod core_end;
 pub mod moment;
+pub mod runtime_end;
 mod transfer;
 pub mod wire;

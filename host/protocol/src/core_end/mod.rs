@@ -9,9 +9,6 @@ mod export;
 mod requests;
 mod runs;
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::{HashMap, VecDeque};
 
 use domain::run::{Binding, HarnessOffer, PrepareStatus, RunEvent};

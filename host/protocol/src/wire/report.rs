@@ -85,6 +85,7 @@ impl Proof {
         matches!(
             (self, of),
             (Self::Bound, RequestType::Bind)
+                | (Self::Released, RequestType::ExecutionRelease)
                 | (Self::Released | Self::HomeRemoved, RequestType::Release)
                 | (Self::Installed, RequestType::RuntimePrepare)
                 | (Self::Accepted, RequestType::RunInput)
