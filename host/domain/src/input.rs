@@ -126,6 +126,3 @@ impl Delivery {
 mod admit;
 
 pub use admit::{Admission, Admit, ContentRules, admit};
-
-#[cfg(test)]
-mod tests;

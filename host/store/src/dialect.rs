@@ -9,6 +9,17 @@ pub enum Dialect {
     Postgres,
 }
 
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// The one writer.
+    Writer,
+    /// Reads, and public writes on PostgreSQL.
+    Pool,
+    /// Migrations at the start.
+    Opening,
+}
+
 impl Dialect {
     /// Database clock in Unix milliseconds plus the offset row. Statement time, not transaction time: deadlines are
     /// judged after the lock is held (SC-6.6, SC-11.1).
@@ -79,10 +90,10 @@ impl Dialect {
     }
 
     /// What every connection sets once.
-    pub(crate) const fn setup(self, writer: bool) -> &'static [&'static str] {
-        match (self, writer) {
+    pub(crate) const fn setup(self, role: Role) -> &'static [&'static str] {
+        match (self, role) {
             // The checkpoint task moves pages; a commit of the writer never does (its latency would jump).
-            (Self::Sqlite, true) => &[
+            (Self::Sqlite, Role::Writer | Role::Opening) => &[
                 "PRAGMA busy_timeout = 5000",
                 "PRAGMA journal_mode = WAL",
                 "PRAGMA synchronous = FULL",
@@ -91,20 +102,27 @@ impl Dialect {
                 "PRAGMA journal_size_limit = 67108864",
                 "PRAGMA cache_size = -8000",
             ],
-            (Self::Sqlite, false) => &[
+            (Self::Sqlite, Role::Pool) => &[
                 "PRAGMA busy_timeout = 5000",
                 "PRAGMA foreign_keys = ON",
                 "PRAGMA wal_autocheckpoint = 0",
                 "PRAGMA query_only = ON",
                 "PRAGMA cache_size = -4000",
             ],
-            // A busy row sends a leased unit back to the queue, so that one locked Session delays nobody.
-            (Self::Postgres, true) => {
-                &["SET lock_timeout = '25ms'", "SET statement_timeout = '5s'"]
-            }
-            (Self::Postgres, false) => {
-                &["SET lock_timeout = '5s'", "SET statement_timeout = '10s'"]
-            }
+            // A busy row sends a leased unit back to the queue, so that one locked Session delays nobody. The server ends
+            // the transaction of a process that was stopped inside it, or the next owner could not read the lease row.
+            (Self::Postgres, Role::Writer) => &[
+                "SET lock_timeout = '25ms'",
+                "SET statement_timeout = '5s'",
+                "SET idle_in_transaction_session_timeout = '5s'",
+            ],
+            (Self::Postgres, Role::Pool) => &[
+                "SET lock_timeout = '5s'",
+                "SET statement_timeout = '10s'",
+                "SET idle_in_transaction_session_timeout = '10s'",
+            ],
+            // A migration takes as long as it takes, and waits for another process that migrates.
+            (Self::Postgres, Role::Opening) => &[],
         }
     }
 

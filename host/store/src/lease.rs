@@ -80,7 +80,7 @@ impl Unit for AcquireLease {
 }
 
 /// Gives the lease up after a drain, so that the next owner need not wait (SC-2.9).
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct ReleaseLease;
 
 impl Unit for ReleaseLease {
@@ -106,7 +106,7 @@ impl Unit for ReleaseLease {
 }
 
 /// Renews the lease while there is no other leased work: the batch's first statement does it, the body is empty.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct RenewLease;
 
 impl Unit for RenewLease {

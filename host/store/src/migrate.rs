@@ -55,11 +55,7 @@ pub(crate) async fn run(conn: &mut AnyConnection, dialect: Dialect) -> Result<()
             )
         })
         .collect();
-    // `run` takes any `Acquire`, which makes the future of every caller not `Send`.
-    match Migrator::with_migrations(list)
-        .run_direct(None, conn, false)
-        .await
-    {
+    match Migrator::with_migrations(list).run(conn).await {
         Ok(()) => Ok(()),
         Err(MigrateError::VersionMissing(found)) => Err(StoreError::NewerSchema {
             found,

@@ -9,7 +9,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     convert::parse_id,
-    dialect::Dialect,
+    dialect::{Dialect, Role},
     error::{StoreError, WriteError},
     lease::{self, AcquireLease, Acquired, LeaseCell, LeaseToken, ReleaseLease, RenewLease},
     migrate,
@@ -66,11 +66,11 @@ impl Store {
         let dialect = settings.dialect();
         let options = settings.connect_options()?;
         let mut conn = options.connect().await?;
-        for statement in dialect.setup(true) {
+        for statement in dialect.setup(Role::Opening) {
             sqlx::query(*statement).execute(&mut conn).await?;
         }
         migrate::run(&mut conn, dialect).await?;
-        let installation = open_installation(&mut conn, dialect, &settings).await?;
+        let installation = open_installation(&mut conn, dialect, &settings.keys).await?;
         conn.close().await?;
         if let Location::File(path) = &settings.location {
             restrict(path)?;
@@ -206,6 +206,12 @@ impl Store {
         self.inner.lease.lose(token);
     }
 
+    /// Makes this process believe that it owns the lease, as a stopped owner does when it wakes up.
+    #[cfg(feature = "testing")]
+    pub fn assume_lease(&self, token: LeaseToken) {
+        self.inner.lease.hold(token);
+    }
+
     /// Who owns execution as far as this process knows; changes when the lease is gained or lost.
     pub fn lease(&self) -> watch::Receiver<Option<LeaseToken>> {
         self.inner.lease.subscribe()
@@ -299,7 +305,7 @@ fn pool(dialect: Dialect, size: u32) -> AnyPoolOptions {
         .test_before_acquire(false)
         .after_connect(move |conn, _| {
             Box::pin(async move {
-                for statement in dialect.setup(false) {
+                for statement in dialect.setup(Role::Pool) {
                     sqlx::query(*statement).execute(&mut *conn).await?;
                 }
                 Ok(())
@@ -323,13 +329,9 @@ fn restrict(path: &std::path::Path) -> Result<(), StoreError> {
 async fn open_installation(
     conn: &mut AnyConnection,
     dialect: Dialect,
-    settings: &StoreSettings,
+    keys: &seal::KeyRing,
 ) -> Result<Installation, StoreError> {
     let binding = seal::Binding::new(seal::Purpose::Installation, &["fingerprint-key"]);
-    let keys = &settings.keys;
-    let chosen = settings
-        .installation
-        .unwrap_or_else(|| InstallationId::new(uuid::Uuid::new_v4()));
     let mut fresh = [0; 32];
     getrandom::fill(&mut fresh).map_err(|_| StoreError::Seal(seal::SealError::NoRandomness))?;
     let now = read_clock(conn, dialect).await?;
@@ -337,7 +339,7 @@ async fn open_installation(
         "INSERT INTO installation (id, installation_id, fingerprint_key, created_at) VALUES (1, $1, $2, $3) \
          ON CONFLICT (id) DO NOTHING",
     )
-    .bind(chosen.to_string())
+    .bind(InstallationId::new(uuid::Uuid::new_v4()).to_string())
     .bind(keys.seal(&binding, &fresh)?)
     .bind(now.millis())
     .execute(&mut *conn)
@@ -352,16 +354,12 @@ async fn open_installation(
         }
         other => other.into(),
     })?;
-    let id = parse_id(
-        &row.try_get::<String, _>("installation_id")?,
-        "installation",
-        "installation_id",
-    )?;
-    if settings.installation.is_some_and(|expected| expected != id) {
-        return Err(StoreError::OtherInstallation { found: id });
-    }
     Ok(Installation {
-        id,
+        id: parse_id(
+            &row.try_get::<String, _>("installation_id")?,
+            "installation",
+            "installation_id",
+        )?,
         fingerprints: seal::Fingerprinter::from_bytes(&key)?,
     })
 }

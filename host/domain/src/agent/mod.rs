@@ -7,7 +7,6 @@
 pub mod admission;
 mod merge;
 mod options;
-mod parameters;
 mod parse;
 pub mod tools;
 

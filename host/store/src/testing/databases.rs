@@ -63,6 +63,17 @@ impl TestDatabase {
         }
     }
 
+    /// A fresh database of the same kind.
+    ///
+    /// # Panics
+    /// As its constructor.
+    pub async fn another(&self) -> Self {
+        match self.location {
+            Location::File(_) => Self::sqlite(),
+            Location::Server { .. } => Self::postgres().await,
+        }
+    }
+
     /// Where it is.
     pub fn location(&self) -> Location {
         self.location.clone()

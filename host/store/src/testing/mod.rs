@@ -3,6 +3,8 @@
 //! Compiled in only with the feature `testing`; no product build has it.
 
 mod databases;
+mod invariants;
 mod postgres;
 
 pub use databases::{TestDatabase, move_clock};
+pub use invariants::violations;

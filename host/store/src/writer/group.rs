@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::job::{Job, Ran};
 use crate::{
-    dialect::Dialect,
+    dialect::{Dialect, Role},
     error::StoreError,
     lease::{self, LeaseCell, LeaseToken},
     metrics::WriteObserver,
@@ -129,7 +129,7 @@ impl GroupWriter {
             return Ok(open);
         }
         let mut conn = self.options.connect().await?;
-        for statement in self.dialect.setup(true) {
+        for statement in self.dialect.setup(Role::Writer) {
             sqlx::query(*statement).execute(&mut conn).await?;
         }
         Ok(Open { conn, synced: None })
