@@ -33,6 +33,9 @@ pub mod session;
 pub mod turn;
 pub mod usage;
 
+pub mod diagnostics;
+pub mod retention;
+
 pub mod changes;
 pub mod dispatch;
 pub mod event;

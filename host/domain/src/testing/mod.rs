@@ -3,6 +3,7 @@
 //! [`Model`] keeps rows and events like the real store and refuses what its constraints refuse; [`World`] is one Session with
 //! everybody who acts on it; [`invariants`] says what must hold after every commit.
 
+mod closure;
 mod invariants;
 mod model;
 mod random;

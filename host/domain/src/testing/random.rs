@@ -206,8 +206,12 @@ fn act(world: &mut World, step: Step) {
         }
         Step::Advance { seconds } => world.advance(seconds.into()),
         Step::Bind => world.bind(),
-        Step::BeginCreate => drop(world.begin_create()),
-        Step::Record { what } => drop(world.record(record(world, what))),
+        Step::BeginCreate => {
+            let _ = world.begin_create();
+        }
+        Step::Record { what } => {
+            let _ = world.record(record(world, what));
+        }
         Step::StaleRecord { what } => {
             let before = world.model.clone();
             let (state, revision) = (world.state(), world.allocation_revision().wrapping_sub(1));
@@ -234,8 +238,12 @@ fn act(world: &mut World, step: Step) {
             let decided = allocation::begin_resume(&state, revision, capacity, operation).unwrap();
             world.commit(decided);
         }
-        Step::ReleaseAllocation => drop(world.release_allocation()),
-        Step::Released => drop(world.released()),
+        Step::ReleaseAllocation => {
+            let _ = world.release_allocation();
+        }
+        Step::Released => {
+            let _ = world.released();
+        }
         Step::StaleObservation { generation, lost } => {
             let before = world.model.clone();
             let generation = world.generation().saturating_sub(1 + u64::from(generation));
@@ -257,13 +265,27 @@ fn act(world: &mut World, step: Step) {
         }
         Step::Register | Step::Connected | Step::Lost | Step::OwnerLost
             if world.model.environment.is_none() => {}
-        Step::Register => drop(world.register()),
-        Step::Connected => drop(world.connected()),
-        Step::Lost => drop(world.lost()),
-        Step::OwnerLost => drop(world.observe(Observe::OwnerLost)),
-        Step::BeginInit => drop(world.begin_init()),
-        Step::CompleteInit => drop(world.complete_init()),
-        Step::FailEnvironment => drop(world.fail_environment(FailureReason::Incomplete)),
+        Step::Register => {
+            let _ = world.register();
+        }
+        Step::Connected => {
+            let _ = world.connected();
+        }
+        Step::Lost => {
+            let _ = world.lost();
+        }
+        Step::OwnerLost => {
+            let _ = world.observe(Observe::OwnerLost);
+        }
+        Step::BeginInit => {
+            let _ = world.begin_init();
+        }
+        Step::CompleteInit => {
+            let _ = world.complete_init();
+        }
+        Step::FailEnvironment => {
+            let _ = world.fail_environment(FailureReason::Incomplete);
+        }
         Step::Promote { generation } => {
             if world.state().reservation.is_some() {
                 world.promote_as(|promote| {
@@ -273,10 +295,18 @@ fn act(world: &mut World, step: Step) {
                 });
             }
         }
-        Step::Claim => drop(world.claim()),
-        Step::FailQueued => drop(world.fail_queued()),
-        Step::FailReservation => drop(world.fail_reservation()),
-        Step::Expire => drop(world.expire()),
+        Step::Claim => {
+            let _ = world.claim();
+        }
+        Step::FailQueued => {
+            let _ = world.fail_queued();
+        }
+        Step::FailReservation => {
+            let _ = world.fail_reservation();
+        }
+        Step::Expire => {
+            let _ = world.expire();
+        }
         Step::Append { what, key } => {
             let answer = world.append(run_event(what, key));
             if answer.invalid_call {
@@ -297,8 +327,12 @@ fn act(world: &mut World, step: Step) {
                 world.confirm(*id, delivery);
             }
         }
-        Step::Applied { call } => drop(world.applied(&call.to_string())),
-        Step::Settle => drop(world.settle()),
+        Step::Applied { call } => {
+            let _ = world.applied(&call.to_string());
+        }
+        Step::Settle => {
+            let _ = world.settle();
+        }
         Step::Finish { ending } => {
             let ending = [
                 Ending::Completed,
@@ -327,7 +361,9 @@ fn act(world: &mut World, step: Step) {
                 },
             );
         }
-        Step::Interrupt => drop(world.interrupt()),
+        Step::Interrupt => {
+            let _ = world.interrupt();
+        }
     }
 }
 
