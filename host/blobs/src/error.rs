@@ -1,6 +1,6 @@
 //! What can go wrong with a blob.
 
-use crate::digest::Digest;
+use domain::Digest;
 
 /// A failed blob operation.
 #[derive(Debug, thiserror::Error)]

@@ -7,7 +7,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod digest;
 pub mod error;
 pub mod read;
 pub mod write;
@@ -18,7 +17,7 @@ use futures_util::TryStreamExt;
 use object_store::{ObjectStore, ObjectStoreExt, local::LocalFileSystem, path::Path as ObjectPath};
 use seal::KeyRing;
 
-pub use digest::Digest;
+pub use domain::Digest;
 pub use error::BlobError;
 pub use read::BlobReader;
 pub use write::{BlobWriter, StoredBlob};
@@ -135,7 +134,7 @@ impl Blobs {
     }
 
     pub(crate) fn stripe(&self, digest: Digest) -> &tokio::sync::Mutex<()> {
-        &self.stripes[usize::from(digest.bytes()[0]) % STRIPES]
+        &self.stripes[usize::from(digest.as_bytes()[0]) % STRIPES]
     }
 }
 

@@ -78,7 +78,7 @@ impl BlobWriter {
     /// # Errors
     /// [`BlobError::Seal`], [`BlobError::Store`].
     pub async fn finish(mut self) -> Result<StoredBlob, BlobError> {
-        let digest = Digest::new(self.hash.finalize().into());
+        let digest = Digest::from_bytes(self.hash.finalize().into());
         let name = digest.to_string();
         let owner = [name.as_str()];
         self.part.extend(

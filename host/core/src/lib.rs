@@ -4,6 +4,7 @@
 //! the scheduler and the gateway act on what is committed. Memory holds caches, sockets and hints only.
 
 pub mod peer;
+pub mod scheduler;
 mod serve;
 mod settings;
 

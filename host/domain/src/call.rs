@@ -88,6 +88,28 @@ pub enum ResultOutput {
     Parts(Vec<InputPart>),
 }
 
+impl FunctionResult {
+    /// Every text in the one order that a harness gets: output parts, then the error (S-FN-4).
+    pub fn text(&self) -> String {
+        let output: Vec<&str> = match &self.output {
+            None => Vec::new(),
+            Some(ResultOutput::Text(text)) => vec![text],
+            Some(ResultOutput::Parts(parts)) => parts
+                .iter()
+                .filter_map(|part| match part {
+                    InputPart::InputText { text } => Some(text.as_str()),
+                    InputPart::InputImage { .. } => None,
+                })
+                .collect(),
+        };
+        output
+            .into_iter()
+            .chain(self.error.as_deref())
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+}
+
 impl CallState {
     /// Still listed in `required_actions` unless a cancel was requested (S-FN-5).
     pub fn is_open(&self) -> bool {

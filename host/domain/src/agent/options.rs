@@ -17,6 +17,11 @@ macro_rules! words {
             /// Every word, in the order messages list them.
             pub const WORDS: &'static [&'static str] = &[$($word),+];
 
+            /// The word.
+            pub const fn word(self) -> &'static str {
+                match self { $(Self::$variant => $word),+ }
+            }
+
             /// Reads the word.
             ///
             /// # Errors

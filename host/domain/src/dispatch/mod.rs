@@ -12,6 +12,7 @@ mod ending;
 mod flight;
 mod input;
 mod machine;
+mod needs;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -22,4 +23,5 @@ pub use input::{
     SettleAnswer, StartAnswer,
 };
 pub use machine::{CANCEL_CONFIRMATION, Dispatch, Fresh, Phase};
+pub use needs::needs;
 pub use view::{Claimed, Delivery, Fit, PeerView, Waiting, WorkView};

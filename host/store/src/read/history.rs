@@ -1,5 +1,7 @@
 //! Turns, Items, events, Environments and Artifacts of a Session.
 
+use domain::input::Input;
+use domain::item::{ItemBody, UserMessage};
 use domain::{
     EnvironmentId, ProjectId, ReservationId, SessionId, TurnId, artifact::Artifact,
     configuration::SessionConfiguration, environment::Environment, item::Item,
@@ -220,6 +222,33 @@ impl Reader<'_> {
             })
         })
         .transpose()
+    }
+
+    /// Messages of a Turn with their content, in order of admission: what a Run is given (I10).
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn messages(&self, turn: TurnId) -> Result<Vec<(Input, UserMessage)>, StoreError> {
+        let mut conn = self.connection().await?;
+        let rows = sqlx::query(
+            "SELECT i.body AS input, m.body AS item FROM inputs i \
+             JOIN items m ON m.turn_id = i.turn_id AND m.id = i.item_id WHERE i.turn_id = $1 ORDER BY i.position",
+        )
+        .bind(turn.to_string())
+        .fetch_all(&mut *conn)
+        .await?;
+        let mut messages = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let item: Item = json_column(row, "item", "item")?;
+            let ItemBody::UserMessage(message) = item.body else {
+                return Err(StoreError::Corrupt {
+                    table: "items",
+                    column: "body",
+                });
+            };
+            messages.push((json_column(row, "inputs", "input")?, message));
+        }
+        Ok(messages)
     }
 
     /// A reservation as it stands: what a waiting request polls (S-RES-3).

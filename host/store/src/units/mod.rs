@@ -3,6 +3,7 @@
 
 pub mod allocation;
 pub mod create;
+pub mod device;
 pub mod environment;
 pub mod input;
 pub mod recovery;

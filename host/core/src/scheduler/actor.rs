@@ -1,0 +1,323 @@
+//! One task per Session with work (SC-3.6). It feeds the dispatch machine and performs its effects, one after another.
+//!
+//! The actor decides nothing: `domain::dispatch` decides what is asked for, the units decide what is written. What lives
+//! here is order (everything the Run reported is committed before the Turn ends) and waiting (answers of the Runtime come
+//! back as inputs while the actor goes on listening).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::artifact::CapturedFile;
+use domain::dispatch::{Dispatch, Effect, Fresh, Input, Phase, PrepareAnswer, StartAnswer};
+use domain::run::PrepareState;
+use domain::{PrepareId, RunId, SessionId};
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::Shared;
+use super::facts::Facts;
+use super::journal::Journal;
+use super::slots::Slot;
+use crate::peer::{Peer, PrepareFeed, PrepareSignal, RunBreak, RunSignal, Unanswered};
+
+/// How often a Session with a claimed Turn is read again without a hint (D28), and cancels are timed.
+const REREAD: Duration = Duration::from_secs(1);
+
+/// First and longest wait between two preparations that ended without a verdict (X8).
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// An answer of the Runtime on its way.
+type Pending = FuturesUnordered<BoxFuture<'static, Input>>;
+
+/// The task of one Session.
+pub(super) struct Actor {
+    pub(super) shared: Arc<Shared>,
+    pub(super) session: SessionId,
+    pub(super) wake: Arc<Notify>,
+    dispatch: Dispatch,
+    began: Instant,
+    pub(super) pending: Pending,
+    /// What the last read said; effects use exactly what the machine decided on.
+    pub(super) facts: Option<Facts>,
+    /// The connection that the preparation or Run in progress belongs to.
+    pub(super) peer: Option<Arc<dyn Peer>>,
+    pub(super) preparing: Option<(PrepareId, PrepareFeed)>,
+    pub(super) journal: Option<Journal>,
+    /// Files of a complete capture, until the Turn's end takes them.
+    pub(super) captured: Option<oneshot::Receiver<Vec<CapturedFile>>>,
+    backoff: Duration,
+    /// Hints and re-reads before it are ignored.
+    not_before: Instant,
+    /// Held from the first preparation to the end of the Turn (SC-4.1).
+    slot: Option<Slot>,
+    /// The process drains: the Turn in flight is the last work.
+    draining: bool,
+}
+
+/// What woke the loop.
+enum Wake {
+    Input(Input),
+    Prepare(PrepareId, Option<PrepareSignal>),
+    Run(Option<RunSignal>),
+    Hint,
+    Again,
+    Lost,
+    Drain,
+    Stop,
+}
+
+impl Actor {
+    pub(super) fn new(shared: Arc<Shared>, session: SessionId, wake: Arc<Notify>) -> Self {
+        Self {
+            shared,
+            session,
+            wake,
+            dispatch: Dispatch::default(),
+            began: Instant::now(),
+            pending: FuturesUnordered::new(),
+            facts: None,
+            peer: None,
+            preparing: None,
+            journal: None,
+            captured: None,
+            backoff: BACKOFF.0,
+            not_before: Instant::now(),
+            slot: None,
+            draining: false,
+        }
+    }
+
+    /// Works until there is nothing left to do for the Session, or ownership ends.
+    pub(super) async fn run(mut self) {
+        let mut inputs = VecDeque::new();
+        if self.read(&mut inputs).await.is_err() {
+            return;
+        }
+        loop {
+            while let Some(input) = inputs.pop_front() {
+                if self.feed(input, &mut inputs).await.is_break() {
+                    return;
+                }
+            }
+            match self.next().await {
+                Wake::Input(input) => inputs.push_back(input),
+                Wake::Prepare(prepare, signal) => inputs.extend(self.prepared(prepare, signal)),
+                Wake::Run(signal) => inputs.extend(self.reported(signal).await),
+                Wake::Lost => inputs.extend(self.lost()),
+                Wake::Hint | Wake::Again if Instant::now() < self.not_before => {}
+                Wake::Hint | Wake::Again => {
+                    if self.dispatch.phase() == Phase::Flying {
+                        inputs.push_back(Input::Tick);
+                    }
+                    if self.read(&mut inputs).await.is_err() {
+                        return;
+                    }
+                }
+                Wake::Drain => {
+                    self.draining = true;
+                    // Only a claimed Turn is waited for; everything before it is still in the store.
+                    if self.dispatch.phase() != Phase::Flying {
+                        return self.give_up();
+                    }
+                }
+                Wake::Stop => {
+                    if self.draining && self.dispatch.phase() == Phase::Flying {
+                        self.interrupt().await;
+                    }
+                    inputs.push_back(Input::Stop);
+                }
+            }
+            if self.dispatch.phase() == Phase::Stopped {
+                return;
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Wake {
+        let now = Instant::now();
+        let again = if self.not_before > now {
+            self.not_before
+        } else {
+            now + REREAD
+        };
+        let again = tokio::time::sleep_until(again);
+        let closed = self.peer.as_ref().map(|peer| peer.closed());
+        tokio::select! {
+            // Stop first: after it nothing may be written. Answers before losses, so that what arrived still counts.
+            biased;
+            () = self.shared.stop.cancelled() => Wake::Stop,
+            () = self.shared.draining.cancelled(), if !self.draining => Wake::Drain,
+            Some(input) = self.pending.next(), if !self.pending.is_empty() => Wake::Input(input),
+            signal = next_of(&mut self.preparing), if self.preparing.is_some() => Wake::Prepare(signal.0, signal.1),
+            signal = next_run(&mut self.journal), if self.journal.is_some() => Wake::Run(signal),
+            () = async { match closed { Some(closed) => closed.cancelled().await, None => std::future::pending().await } } => Wake::Lost,
+            () = self.wake.notified() => Wake::Hint,
+            () = again => Wake::Again,
+        }
+    }
+
+    /// Gives the machine one input and performs what it asks for.
+    async fn feed(
+        &mut self,
+        input: Input,
+        inputs: &mut VecDeque<Input>,
+    ) -> std::ops::ControlFlow<()> {
+        let fresh = Fresh {
+            prepare: PrepareId::new(Uuid::now_v7()),
+            run: RunId::new(Uuid::now_v7()),
+        };
+        let effects = self.dispatch.step(input, self.began.elapsed(), fresh);
+        for effect in effects {
+            tracing::debug!(session = %self.session, ?effect, "dispatch");
+            match effect {
+                Effect::Read => {
+                    if self.read(inputs).await.is_err() {
+                        return std::ops::ControlFlow::Break(());
+                    }
+                }
+                Effect::Rest => {
+                    self.give_slot_back();
+                    return std::ops::ControlFlow::Break(());
+                }
+                Effect::Backoff => {
+                    self.give_slot_back();
+                    self.not_before = Instant::now() + self.backoff;
+                    self.backoff = (self.backoff * 2).min(BACKOFF.1);
+                }
+                Effect::Prepare { prepare, waiting } => {
+                    if self.draining {
+                        return std::ops::ControlFlow::Break(());
+                    }
+                    self.slot = self.shared.slots.take();
+                    if self.slot.is_none() {
+                        // Full: a freed slot asks for one scan (SC-3.4). Nothing was sent, so the task just ends.
+                        return std::ops::ControlFlow::Break(());
+                    }
+                    inputs.extend(self.prepare(prepare, waiting).await);
+                }
+                other => inputs.extend(self.perform(other).await),
+            }
+        }
+        std::ops::ControlFlow::Continue(())
+    }
+
+    /// Reads the store and the registry. An error ends the actor: the scan starts it again.
+    async fn read(&mut self, inputs: &mut VecDeque<Input>) -> Result<(), ()> {
+        match Facts::read(&self.shared, self.session).await {
+            Ok(Some(facts)) => {
+                let input = facts.input(&self.shared);
+                self.facts = Some(facts);
+                inputs.push_back(input);
+                Ok(())
+            }
+            Ok(None) => Err(()),
+            Err(error) => {
+                tracing::warn!(session = %self.session, %error, "a Session could not be read");
+                Err(())
+            }
+        }
+    }
+
+    fn prepared(&mut self, prepare: PrepareId, signal: Option<PrepareSignal>) -> Option<Input> {
+        let answer = match signal {
+            Some(PrepareSignal::State(PrepareState::Ready { executor_id, .. })) => {
+                PrepareAnswer::Ready(executor_id)
+            }
+            Some(PrepareSignal::State(PrepareState::Preparing | PrepareState::Starting)) => {
+                return None;
+            }
+            // The Run reports its own start.
+            Some(PrepareSignal::State(PrepareState::Started)) => {
+                self.preparing = None;
+                return None;
+            }
+            Some(
+                PrepareSignal::State(PrepareState::Failed(code)) | PrepareSignal::Rejected(code),
+            ) => {
+                tracing::info!(session = %self.session, ?code, "a preparation ended");
+                PrepareAnswer::Ended(Some(code))
+            }
+            Some(PrepareSignal::State(PrepareState::Released | PrepareState::Expired))
+            | Some(PrepareSignal::Unanswered(Unanswered::NotSent | Unanswered::Unknown))
+            | None => PrepareAnswer::Ended(None),
+        };
+        match answer {
+            PrepareAnswer::Ready(_) => self.backoff = BACKOFF.0,
+            PrepareAnswer::Ended(_) => self.preparing = None,
+        }
+        Some(Input::Prepare { prepare, answer })
+    }
+
+    async fn reported(&mut self, signal: Option<RunSignal>) -> Vec<Input> {
+        let Some(journal) = self.journal.as_mut() else {
+            return Vec::new();
+        };
+        let run = journal.run();
+        match signal {
+            Some(RunSignal::Sent) => vec![Input::Start(StartAnswer::Sent)],
+            Some(RunSignal::Started) => vec![Input::Start(StartAnswer::Started)],
+            Some(RunSignal::Rejected(code)) => {
+                tracing::warn!(session = %self.session, ?code, "a start was rejected");
+                vec![Input::Start(StartAnswer::Rejected)]
+            }
+            Some(RunSignal::NotSent) => vec![Input::Start(StartAnswer::Unsent)],
+            Some(RunSignal::Events { seq, events }) => {
+                journal.append(&self.shared, seq, events).await
+            }
+            Some(RunSignal::Broken(RunBreak::Gap | RunBreak::Overflow)) => {
+                self.journal = None;
+                vec![Input::JournalBroken {
+                    run,
+                    storage: false,
+                }]
+            }
+            Some(RunSignal::Broken(RunBreak::Lost)) | None => {
+                self.journal = None;
+                Vec::new()
+            }
+        }
+    }
+
+    /// Leaves a preparation to the next owner (SC-7.4).
+    fn give_up(mut self) {
+        if let Some((prepare, _)) = self.preparing.take()
+            && let Some(peer) = &self.peer
+            && let Some(binding) = self.facts.as_ref().and_then(Facts::binding)
+        {
+            peer.release_preparation(binding, prepare);
+        }
+    }
+
+    /// Frees the place for other Sessions.
+    pub(super) fn give_slot_back(&mut self) {
+        self.slot = None;
+    }
+
+    /// The socket is gone. What it had already reported is committed first.
+    fn lost(&mut self) -> Option<Input> {
+        let peer = self.peer.take()?;
+        self.preparing = None;
+        Some(Input::PeerLost(peer.connection()))
+    }
+}
+
+async fn next_of(
+    preparing: &mut Option<(PrepareId, PrepareFeed)>,
+) -> (PrepareId, Option<PrepareSignal>) {
+    match preparing {
+        Some((prepare, feed)) => (*prepare, feed.recv().await),
+        None => std::future::pending().await,
+    }
+}
+
+async fn next_run(journal: &mut Option<Journal>) -> Option<RunSignal> {
+    match journal {
+        Some(journal) => journal.next().await,
+        None => std::future::pending().await,
+    }
+}

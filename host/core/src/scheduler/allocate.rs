@@ -1,0 +1,373 @@
+//! Hosted compute, from reservation to release (state-machines 1.9, SP-4, SP-6, SP-9). The right to each native call is
+//! committed before the call; what the call told is committed after it; what it did not tell is observed, never repeated.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use domain::allocation::{Allocation, AllocationPhase, Observed, Record, Reserve};
+use domain::{AllocationId, DeviceId};
+use protocol::wire::CloseReason;
+use store::units::allocation::{BeginCreate, FinishRelease, RecordAllocation, ReserveAllocation};
+use store::{StoreError, WriteError};
+use tokio_util::task::TaskTracker;
+use uuid::Uuid;
+
+use super::facts::WORKSPACE;
+use super::provider::{
+    Bootstrap, CreateKind, NativeInfo, NativeState, Provider, ProviderOutcome, ProviderTarget,
+};
+use super::{Shared, bootstrap};
+
+/// Period and page of the provider's loop (scheduler 3).
+const PERIOD: Duration = Duration::from_secs(5);
+const PAGE: u32 = 32;
+
+/// Allocations that a task of this process works on: calls for one come one after another (SP-3.5).
+type Busy = Arc<Mutex<HashSet<AllocationId>>>;
+
+/// Runs until the ownership ends. Without a provider there is nothing to do.
+pub(super) async fn run(shared: Arc<Shared>) {
+    let Some(provider) = shared.provider.clone() else {
+        return;
+    };
+    let mut tick = tokio::time::interval(PERIOD);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let (busy, tasks) = (Busy::default(), TaskTracker::new());
+    loop {
+        let observe = tokio::select! {
+            () = shared.stop.cancelled() => break,
+            _ = tick.tick() => true,
+            () = shared.allocate.notified() => false,
+        };
+        if let Err(error) = reserve(&shared, &*provider).await {
+            tracing::warn!(%error, "Environments without compute could not be scanned");
+        }
+        if let Err(error) = advance(&shared, &provider, &busy, &tasks, observe).await {
+            tracing::warn!(%error, "allocations could not be scanned");
+        }
+    }
+    // A native call in progress goes on to its answer; only its record is fenced.
+    tasks.close();
+    tasks.wait().await;
+}
+
+/// Finds hosted Environments without an allocation (SP-6.6).
+async fn reserve(shared: &Shared, provider: &dyn Provider) -> Result<(), StoreError> {
+    if shared.draining.is_cancelled() {
+        return Ok(());
+    }
+    let mut after = None;
+    loop {
+        let page = shared
+            .store
+            .read()
+            .environments_to_allocate(after, PAGE)
+            .await?;
+        let Some(last) = page.last() else {
+            return Ok(());
+        };
+        after = Some(last.environment);
+        for work in page {
+            let device_id = DeviceId::new(Uuid::new_v4());
+            let credential = bootstrap::credential(shared.store.fingerprints(), device_id)?;
+            let unit = ReserveAllocation {
+                session: work.session,
+                reserve: Reserve {
+                    provider: provider.id().to_owned(),
+                    generation: provider.generation(),
+                    node: None,
+                    device_id,
+                    credential: bootstrap::digest(&credential),
+                },
+                limit: provider.max_active(),
+            };
+            match shared.store.write(unit).await {
+                // Without capacity it stays as it is and is found again (A2).
+                Ok(Some(_) | None) | Err(WriteError::Refused(_)) => {}
+                Err(WriteError::Store(error)) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Gives every allocation with something to do a task.
+async fn advance(
+    shared: &Arc<Shared>,
+    provider: &Arc<dyn Provider>,
+    busy: &Busy,
+    tasks: &TaskTracker,
+    observe: bool,
+) -> Result<(), StoreError> {
+    let mut after: Option<Allocation> = None;
+    loop {
+        let page = shared
+            .store
+            .read()
+            .allocations(provider.id(), after.as_ref(), PAGE)
+            .await?;
+        let Some(last) = page.last() else {
+            return Ok(());
+        };
+        after = Some(last.clone());
+        for allocation in page {
+            let quiet = allocation.phase == AllocationPhase::Running
+                && (!observe || shared.peers.of(allocation.device_id).is_some());
+            if quiet
+                || !busy
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .insert(allocation.id)
+            {
+                continue;
+            }
+            let (shared, provider, busy) = (shared.clone(), provider.clone(), busy.clone());
+            tasks.spawn(async move {
+                let id = allocation.id;
+                if let Err(error) = step(&shared, &*provider, allocation).await {
+                    tracing::warn!(allocation = %id, %error, "an allocation could not be moved on");
+                }
+                busy.lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .remove(&id);
+            });
+        }
+    }
+}
+
+/// One allocation by its phase (SP-6.3).
+async fn step(
+    shared: &Shared,
+    provider: &dyn Provider,
+    allocation: Allocation,
+) -> Result<(), StoreError> {
+    match allocation.phase {
+        AllocationPhase::Reserved => create(shared, provider, allocation).await,
+        AllocationPhase::Creating => find(shared, provider, allocation).await,
+        AllocationPhase::Running => watch(shared, provider, allocation).await,
+        AllocationPhase::Releasing => release(shared, provider, allocation).await,
+        // No provider of this build suspends (SP-3.1).
+        AllocationPhase::Suspending { .. }
+        | AllocationPhase::Suspended
+        | AllocationPhase::Resuming { .. }
+        | AllocationPhase::Released => Ok(()),
+    }
+}
+
+fn target(shared: &Shared, allocation: &Allocation) -> ProviderTarget {
+    ProviderTarget {
+        installation: shared.installation,
+        allocation: allocation.clone(),
+    }
+}
+
+fn hand_over(shared: &Shared, allocation: &Allocation) -> Result<Bootstrap, StoreError> {
+    let credential = bootstrap::credential(shared.store.fingerprints(), allocation.device_id)?;
+    let file = bootstrap::file(
+        &shared.runtime_url,
+        shared.installation,
+        allocation.device_id,
+        &credential,
+        Some(allocation.environment_id),
+        Some(WORKSPACE),
+    )
+    .map_err(|_| StoreError::Impossible("a bootstrap file that cannot be written".into()))?;
+    Ok(Bootstrap {
+        file,
+        core_url: shared.runtime_url.to_string(),
+    })
+}
+
+/// A3 to A7: the one create.
+async fn create(
+    shared: &Shared,
+    provider: &dyn Provider,
+    allocation: Allocation,
+) -> Result<(), StoreError> {
+    if shared.draining.is_cancelled() {
+        return Ok(());
+    }
+    let (session, revision) = (allocation.session_id, allocation.revision);
+    let begun = shared.store.write(BeginCreate { session, revision }).await;
+    if !matches!(begun, Ok(true)) {
+        return store_error(begun.map(drop));
+    }
+    let bootstrap = hand_over(shared, &allocation)?;
+    let outcome = provider
+        .create(target(shared, &allocation), CreateKind::New, bootstrap)
+        .await;
+    store::crash_point!("provider_create.sent");
+    // `BeginCreate` has moved the revision by one.
+    let allocation = Allocation {
+        revision: revision + 1,
+        ..allocation
+    };
+    settle_create(shared, provider, allocation, outcome).await
+}
+
+/// `creating` after a restart, or after an answer that told nothing: look, never create again (SP-6.3).
+async fn find(
+    shared: &Shared,
+    provider: &dyn Provider,
+    allocation: Allocation,
+) -> Result<(), StoreError> {
+    let outcome = provider.inspect(target(shared, &allocation)).await;
+    settle_create(shared, provider, allocation, outcome).await
+}
+
+async fn settle_create(
+    shared: &Shared,
+    provider: &dyn Provider,
+    allocation: Allocation,
+    outcome: ProviderOutcome,
+) -> Result<(), StoreError> {
+    match outcome {
+        ProviderOutcome::Done(info) | ProviderOutcome::Exists(info) => {
+            if let Some(record) = running(&info) {
+                return record_it(shared, &allocation, record).await;
+            }
+            // Ours, but the hand-off is not complete: the same file again changes nothing that is done (SP-5.8).
+            let bootstrap = hand_over(shared, &allocation)?;
+            match provider
+                .create(target(shared, &allocation), CreateKind::Finish, bootstrap)
+                .await
+            {
+                ProviderOutcome::Done(info) | ProviderOutcome::Exists(info) => match running(&info)
+                {
+                    Some(record) => record_it(shared, &allocation, record).await,
+                    None => Ok(()),
+                },
+                ProviderOutcome::Rejected { code, .. } => {
+                    rejected(shared, &allocation, &code).await
+                }
+                ProviderOutcome::NotOurs => rejected(shared, &allocation, "not_ours").await,
+                ProviderOutcome::NotFound => Ok(()),
+                ProviderOutcome::Unknown { code } => {
+                    uncertain(&allocation, &code);
+                    Ok(())
+                }
+            }
+        }
+        ProviderOutcome::Rejected { code, .. } => rejected(shared, &allocation, &code).await,
+        ProviderOutcome::NotOurs => rejected(shared, &allocation, "not_ours").await,
+        // A missing observation settles nothing (SP-4.5); the scan looks again.
+        ProviderOutcome::NotFound => Ok(()),
+        ProviderOutcome::Unknown { code } => {
+            uncertain(&allocation, &code);
+            Ok(())
+        }
+    }
+}
+
+/// What a bootstrapped machine allows to record (A4).
+fn running(info: &NativeInfo) -> Option<Record> {
+    let native_id = info.native_id.clone()?;
+    (info.bootstrap_complete && matches!(info.state, NativeState::Running | NativeState::Starting))
+        .then_some(Record::Running {
+            native_id,
+            lease_expires_at: None,
+        })
+}
+
+fn uncertain(allocation: &Allocation, code: &str) {
+    tracing::warn!(allocation = %allocation.id, code, "the provider's answer tells nothing; it is looked at again");
+}
+
+/// A5: a settled no fails the Environment (D25).
+async fn rejected(shared: &Shared, allocation: &Allocation, code: &str) -> Result<(), StoreError> {
+    tracing::error!(allocation = %allocation.id, session = %allocation.session_id, code, "the provider refused to create");
+    record_it(shared, allocation, Record::CreateRejected).await
+}
+
+/// A15: what happened to a machine whose daemon is not connected.
+async fn watch(
+    shared: &Shared,
+    provider: &dyn Provider,
+    allocation: Allocation,
+) -> Result<(), StoreError> {
+    let observed = match provider.inspect(target(shared, &allocation)).await {
+        ProviderOutcome::NotFound => Some(Observed::Missing),
+        ProviderOutcome::Done(info) => match info.state {
+            NativeState::Stopped | NativeState::Suspended => Some(Observed::Stopped),
+            NativeState::Gone => Some(Observed::Missing),
+            NativeState::Starting | NativeState::Running | NativeState::Other => None,
+        },
+        ProviderOutcome::Exists(_)
+        | ProviderOutcome::Rejected { .. }
+        | ProviderOutcome::NotOurs
+        | ProviderOutcome::Unknown { .. } => None,
+    };
+    match observed {
+        Some(observed) if allocation.observation != Some(observed) => {
+            tracing::warn!(allocation = %allocation.id, ?observed, "a machine does not run any more");
+            record_it(shared, &allocation, Record::NotRunning(observed)).await
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A13, A14, SP-9.1: the connection is closed before the machine is removed; done only when everything is gone.
+async fn release(
+    shared: &Shared,
+    provider: &dyn Provider,
+    allocation: Allocation,
+) -> Result<(), StoreError> {
+    shared
+        .peers
+        .close(allocation.device_id, CloseReason::Revoked);
+    store::crash_point!("release.closed");
+    let outcome = provider.kill(target(shared, &allocation)).await;
+    store::crash_point!("provider_kill.sent");
+    let (session, mut revision) = (allocation.session_id, allocation.revision);
+    match outcome {
+        ProviderOutcome::Done(info) if info.state == NativeState::Gone => {
+            if !allocation.create_settled {
+                if !info.create_settled {
+                    // A create that may still land keeps its cleanup (SP-9.5).
+                    return Ok(());
+                }
+                let settled = RecordAllocation {
+                    session,
+                    revision,
+                    record: Record::CreateSettled,
+                };
+                store_error(shared.store.write(settled).await.map(drop))?;
+                revision += 1;
+            }
+            store_error(
+                shared
+                    .store
+                    .write(FinishRelease { session, revision })
+                    .await
+                    .map(drop),
+            )
+        }
+        other => {
+            tracing::info!(allocation = %allocation.id, ?other, "a machine is not removed yet; the same again later");
+            Ok(())
+        }
+    }
+}
+
+async fn record_it(
+    shared: &Shared,
+    allocation: &Allocation,
+    record: Record,
+) -> Result<(), StoreError> {
+    let unit = RecordAllocation {
+        session: allocation.session_id,
+        revision: allocation.revision,
+        record,
+    };
+    store_error(shared.store.write(unit).await.map(drop))?;
+    shared.allocate.notify_one();
+    Ok(())
+}
+
+/// A refusal means that the Session is gone; the scan sees the rest.
+fn store_error<R>(written: Result<(), WriteError<R>>) -> Result<(), StoreError> {
+    match written {
+        Ok(()) | Err(WriteError::Refused(_)) => Ok(()),
+        Err(WriteError::Store(error)) => Err(error),
+    }
+}

@@ -1,0 +1,78 @@
+//! From the frozen configuration of a Session to what `execution_prepare` carries (RP-10.14, RP-10.16).
+
+use domain::agent::tools::Tool;
+use domain::agent::{AgentConfiguration, Verbosity};
+use domain::configuration::{EnvironmentConfiguration, SessionConfiguration};
+use domain::run::{
+    ExecutionConfiguration, History, Model, ModelOptions, PermissionPolicy, ToolControls, Workspace,
+};
+use store::configurations::ConfigurationSecrets;
+
+/// Joins the configuration with its opened secrets. Only what the declaration took at admission is in it, so nothing here
+/// refuses anything.
+pub(super) fn execution_configuration(
+    frozen: &SessionConfiguration,
+    history: History,
+    secrets: ConfigurationSecrets,
+) -> ExecutionConfiguration {
+    let agent = &frozen.agent;
+    let model = frozen
+        .provider
+        .as_ref()
+        .zip(secrets.provider_key)
+        .map(|(provider, api_key)| Model {
+            id: agent.model.clone(),
+            protocol: provider.protocol,
+            base_url: provider.base_url.clone(),
+            api_key,
+            context_window: provider.context_window,
+            max_output_tokens: provider.max_output_tokens,
+        });
+    ExecutionConfiguration {
+        harness: frozen.harness.clone(),
+        declaration_hash: frozen.declaration_hash.clone(),
+        workspace: match frozen.environment {
+            EnvironmentConfiguration::None => Workspace::Absent,
+            EnvironmentConfiguration::OpenaiHosted(_) => Workspace::Bound,
+        },
+        history,
+        model,
+        options: options(agent),
+        parameters: frozen.harness_config.as_str().to_owned(),
+        instructions: agent.instructions.clone(),
+        platform_prompt: None,
+        output_schema: None,
+        functions: Vec::new(),
+        controls: controls(agent),
+        mcp: Vec::new(),
+        subagents: None,
+        permissions: PermissionPolicy::Allow,
+    }
+}
+
+/// Only explicit options travel: omitted, null and `medium` verbosity are one configuration (S-ADM-2).
+fn options(agent: &AgentConfiguration) -> ModelOptions {
+    ModelOptions {
+        verbosity: (agent.text.verbosity != Verbosity::Medium)
+            .then(|| agent.text.verbosity.word().to_owned()),
+        effort: None,
+        summary: None,
+        service_tier: None,
+    }
+}
+
+/// Explicit controls only (S-POL-1).
+fn controls(agent: &AgentConfiguration) -> ToolControls {
+    let mut controls = ToolControls::default();
+    for tool in &agent.tools {
+        match tool {
+            Tool::WebSearch(search) => controls.web_search = Some(search.mode.word().to_owned()),
+            Tool::ProgrammaticToolCalling { enabled } => {
+                controls.programmatic_calling = Some(*enabled)
+            }
+            Tool::ToolSearch => controls.tool_search = true,
+            Tool::Function(_) | Tool::Mcp(_) => {}
+        }
+    }
+    controls
+}

@@ -1,0 +1,127 @@
+//! What a Runtime is told as soon as it connects, without waiting for work: releases that it owes an answer to (RP-8.7),
+//! and the binding of the Environment that it serves (state-machines 4.1 row 4).
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::ConnectionId;
+use domain::binding::Binding;
+use domain::configuration::EnvironmentConfiguration;
+use domain::run;
+use protocol::wire::CloseReason;
+use store::StoreError;
+use store::units::environment::AckRelease;
+use tokio_util::task::TaskTracker;
+
+use super::Shared;
+use super::facts::WORKSPACE;
+use crate::peer::{Answer, Peer};
+
+/// Releases that were not acknowledged are sent again at least this often while their device is connected.
+const PERIOD: Duration = Duration::from_secs(5);
+
+/// Runs until the ownership ends.
+pub(super) async fn run(shared: Arc<Shared>) {
+    let mut changes = shared.peers.changes();
+    let mut period = tokio::time::interval(PERIOD);
+    period.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let tasks = TaskTracker::new();
+    let mut greeted: HashSet<ConnectionId> = HashSet::new();
+    loop {
+        tokio::select! {
+            () = shared.stop.cancelled() => return,
+            _ = period.tick() => {}
+            () = shared.connect.notified() => {}
+            changed = changes.changed() => if changed.is_err() { return },
+        }
+        let connected = shared.peers.connected();
+        greeted.retain(|known| connected.iter().any(|peer| peer.connection() == *known));
+        for peer in connected {
+            let first = greeted.insert(peer.connection());
+            let shared = shared.clone();
+            // A stuck Runtime delays no other (SC-3.5).
+            tasks.spawn(async move {
+                if let Err(error) = attend(&shared, &*peer, first).await {
+                    tracing::warn!(device = %peer.device(), %error, "a connected Runtime could not be looked after");
+                }
+            });
+        }
+        // Whatever waited for a device looks again.
+        shared.scan.notify_one();
+        shared.initialize.notify_one();
+    }
+}
+
+async fn attend(shared: &Shared, peer: &dyn Peer, first: bool) -> Result<(), StoreError> {
+    for owed in shared.store.read().releases(peer.device()).await? {
+        release(shared, peer, &owed).await;
+    }
+    if first {
+        for binding in shared.store.read().bindings(peer.device()).await? {
+            if binding.environment_id.is_some() {
+                bind(shared, peer, &binding).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn authority(binding: &Binding) -> run::Binding {
+    run::Binding {
+        session: binding.session_id,
+        environment: binding.environment_id,
+        id: binding.id,
+        epoch: binding.epoch,
+    }
+}
+
+/// Sends a recorded release; the same epoch is sent again until it is acknowledged (RP-8.6).
+async fn release(shared: &Shared, peer: &dyn Peer, owed: &Binding) {
+    let remove_home = owed.release.is_some_and(|release| release.remove_home);
+    let session = owed.session_id;
+    match peer.release(authority(owed), remove_home).await {
+        Answer::Done(()) => {
+            let unit = AckRelease {
+                session,
+                binding: owed.id,
+                epoch: owed.epoch,
+            };
+            if let Err(error) = shared.store.write(unit).await {
+                tracing::warn!(%session, %error, "an acknowledged release was not stored; it is sent again");
+            }
+        }
+        other => tracing::info!(%session, ?other, "a release is not acknowledged yet"),
+    }
+}
+
+async fn bind(shared: &Shared, peer: &dyn Peer, binding: &Binding) -> Result<(), StoreError> {
+    let authority = authority(binding);
+    if peer.is_bound(&authority) {
+        return Ok(());
+    }
+    let Some(configuration) = shared
+        .store
+        .read()
+        .configuration(binding.session_id)
+        .await?
+    else {
+        return Ok(());
+    };
+    let workspace = match configuration.environment {
+        EnvironmentConfiguration::None => None,
+        EnvironmentConfiguration::OpenaiHosted(_) => Some(WORKSPACE.to_owned()),
+    };
+    match peer.bind(authority, configuration.harness, workspace).await {
+        Answer::Done(()) => {
+            shared.initialize.notify_one();
+            shared.scan.notify_one();
+        }
+        Answer::Rejected(code) => {
+            tracing::error!(session = %binding.session_id, ?code, "a Runtime refused its Session");
+            peer.close(CloseReason::BindingConflict);
+        }
+        Answer::Failed { .. } | Answer::Unanswered(_) => {}
+    }
+    Ok(())
+}

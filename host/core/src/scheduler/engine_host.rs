@@ -1,0 +1,196 @@
+//! The one Runtime for Sessions without an Environment (architecture 10): a daemon that Core supervises as its own child,
+//! with the same link and the same adapters as everywhere. Started at the first such Session, ended with Core.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::run::HarnessId;
+use domain::{DeviceId, InstallationId};
+use machine::process::{Order, Spawner};
+use store::Store;
+use store::units::device::PutSharedDevice;
+use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use super::bootstrap;
+use crate::peer::Peers;
+
+/// Waits between restarts of the daemon.
+const RESTART: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+/// Time that the daemon gets to end by itself.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Where the daemon lives and how it is started.
+#[derive(Debug, Clone)]
+pub struct EngineHostSettings {
+    /// Its own private folder below the data folder.
+    pub home: PathBuf,
+    /// Our own program.
+    pub program: PathBuf,
+    /// Arguments before the path of the bootstrap file.
+    pub args: Vec<String>,
+    /// This installation; its shared device has the same number.
+    pub installation: InstallationId,
+    /// Core's address as the daemon dials it.
+    pub core_url: Url,
+}
+
+/// The supervised daemon.
+pub struct EngineHost {
+    settings: EngineHostSettings,
+    store: Store,
+    peers: Arc<dyn Peers>,
+    started: Mutex<bool>,
+    stop: CancellationToken,
+}
+
+/// Why it could not be started.
+#[derive(Debug, thiserror::Error)]
+enum EngineHostError {
+    #[error(transparent)]
+    Store(#[from] store::StoreError),
+    #[error("the credential could not be derived")]
+    Seal(#[from] seal::SealError),
+    #[error("its folder or bootstrap file could not be written")]
+    Io(#[from] std::io::Error),
+    #[error("its bootstrap file could not be made")]
+    Json(#[from] serde_json::Error),
+}
+
+impl EngineHost {
+    /// Nothing is started before the first [`EngineHost::device`].
+    pub fn new(
+        settings: EngineHostSettings,
+        store: Store,
+        peers: Arc<dyn Peers>,
+        stop: CancellationToken,
+    ) -> Self {
+        Self {
+            settings,
+            store,
+            peers,
+            started: Mutex::new(false),
+            stop,
+        }
+    }
+
+    /// The device of the shared Runtime; stable for the life of the installation.
+    pub fn device_id(&self) -> DeviceId {
+        DeviceId::new(self.settings.installation.uuid())
+    }
+
+    /// The device if its daemon is connected and offers the harness. Starts the daemon when there is none.
+    pub(super) async fn device(&self, harness: &HarnessId) -> Option<DeviceId> {
+        let device = self.device_id();
+        if let Some(peer) = self.peers.of(device) {
+            let offered = peer
+                .offers()
+                .iter()
+                .any(|offer| offer.id == *harness && offer.available);
+            return offered.then_some(device);
+        }
+        self.ensure_started().await;
+        None
+    }
+
+    /// Starts the daemon if it was not started by this process.
+    pub async fn ensure_started(&self) {
+        let mut started = self.started.lock().await;
+        if *started || self.stop.is_cancelled() {
+            return;
+        }
+        match self.prepare().await {
+            Ok(file) => {
+                *started = true;
+                tokio::spawn(supervise(self.settings.clone(), file, self.stop.clone()));
+            }
+            Err(error) => {
+                tracing::error!(%error, "the Runtime for Sessions without an Environment could not be started")
+            }
+        }
+    }
+
+    /// The device row and the bootstrap file, in this order: a daemon never dials with an unknown credential.
+    async fn prepare(&self) -> Result<PathBuf, EngineHostError> {
+        let device = self.device_id();
+        let credential = bootstrap::credential(self.store.fingerprints(), device)?;
+        let unit = PutSharedDevice {
+            device,
+            credential: bootstrap::digest(&credential),
+        };
+        match self.store.write(unit).await {
+            Ok(()) => {}
+            Err(store::WriteError::Refused(never)) => match never {},
+            Err(store::WriteError::Store(error)) => return Err(error.into()),
+        }
+        let content = bootstrap::file(
+            &self.settings.core_url,
+            self.settings.installation,
+            device,
+            &credential,
+            None,
+            None,
+        )?;
+        let path = self.settings.home.join("bootstrap.json");
+        write_private(&self.settings.home, &path, content.expose())?;
+        Ok(path)
+    }
+}
+
+#[cfg(unix)]
+fn write_private(
+    folder: &std::path::Path,
+    path: &std::path::Path,
+    bytes: &[u8],
+) -> std::io::Result<()> {
+    use std::io::Write;
+    use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
+    let beside = path.with_extension("new");
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&beside)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    std::fs::rename(&beside, path)
+}
+
+/// Keeps one daemon running until Core ends. Its supervisor ends it with us, also when we are killed (architecture 8).
+async fn supervise(settings: EngineHostSettings, bootstrap: PathBuf, stop: CancellationToken) {
+    let spawner = Spawner::new(&settings.program);
+    let mut wait = RESTART.0;
+    while !stop.is_cancelled() {
+        let mut args = settings.args.clone();
+        args.push(bootstrap.display().to_string());
+        let order = Order::new(&settings.program, &settings.home).args(args);
+        match spawner.start(order).await {
+            Ok(mut child) => {
+                let began = tokio::time::Instant::now();
+                tokio::select! {
+                    ended = child.wait() => tracing::warn!(?ended, "the shared Runtime ended; it is started again"),
+                    () = stop.cancelled() => {
+                        child.stop(GRACE).await;
+                        return;
+                    }
+                }
+                if began.elapsed() > RESTART.1 {
+                    wait = RESTART.0;
+                }
+            }
+            Err(error) => tracing::error!(%error, "the shared Runtime could not be started"),
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(wait) => {}
+        }
+        wait = (wait * 2).min(RESTART.1);
+    }
+}

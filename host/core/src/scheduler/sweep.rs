@@ -1,0 +1,66 @@
+//! What is removed after its time: deleted Sessions, old deltas, blobs that nothing refers to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use store::units::retention::{SweepDeleted, TrimEvents};
+
+use super::Shared;
+
+/// Period of the scans (scheduler 3).
+const PERIOD: Duration = Duration::from_secs(5);
+/// Newest events of a Session whose deltas stay (SC-11.6).
+const WINDOW: u32 = 256;
+/// Period of the blob sweep, and the age under which a blob may still be on its way into a row.
+const BLOBS: Duration = Duration::from_secs(3600);
+
+/// Runs until the ownership ends.
+pub(super) async fn run(shared: Arc<Shared>) {
+    let mut tick = tokio::time::interval(PERIOD);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut blobs = tokio::time::interval(BLOBS);
+    blobs.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = shared.stop.cancelled() => return,
+            _ = tick.tick() => {
+                if let Err(error) = shared.store.write(SweepDeleted).await {
+                    tracing::warn!(%error, "deleted Sessions could not be swept");
+                }
+                if let Err(error) = shared.store.write(TrimEvents { window: WINDOW }).await {
+                    tracing::warn!(%error, "old deltas could not be trimmed");
+                }
+            }
+            _ = blobs.tick() => sweep_blobs(&shared).await,
+        }
+    }
+}
+
+/// Bytes of a dropped capture, and of Artifacts whose Session is gone.
+async fn sweep_blobs(shared: &Shared) {
+    let age = i64::try_from(BLOBS.as_millis()).unwrap_or(i64::MAX);
+    let before = match shared.store.now().await {
+        Ok(now) => now.millis().saturating_sub(age),
+        Err(error) => return tracing::warn!(%error, "blobs could not be swept"),
+    };
+    let older = match shared.blobs.older(before).await {
+        Ok(older) => older,
+        Err(error) => return tracing::warn!(%error, "blobs could not be listed"),
+    };
+    for digest in older {
+        match shared
+            .store
+            .read()
+            .blob_is_referenced(&digest.to_string())
+            .await
+        {
+            Ok(true) => {}
+            Ok(false) => {
+                if let Err(error) = shared.blobs.delete_older(digest, before).await {
+                    tracing::warn!(%error, "a blob could not be removed");
+                }
+            }
+            Err(error) => return tracing::warn!(%error, "blobs could not be swept"),
+        }
+    }
+}
