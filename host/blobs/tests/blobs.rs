@@ -93,7 +93,7 @@ async fn another_key_a_renamed_or_a_cut_blob_does_not_open() {
 
     let path = files(folder.path()).remove(0);
     let raw = std::fs::read(&path).unwrap();
-    let renamed = Digest::new([0; 32]);
+    let renamed = Digest::from_bytes([0; 32]);
     let target = folder.path().join("content/00").join(renamed.to_string());
     std::fs::create_dir_all(target.parent().unwrap()).unwrap();
     std::fs::write(&target, &raw).unwrap();
