@@ -5,7 +5,7 @@
 //! `BERTH_PROGRAM` serves the scripted model. Each scenario is one conversation with one process of Codex; what the model
 //! says is written into the messages.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
