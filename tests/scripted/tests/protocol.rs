@@ -1,5 +1,7 @@
 //! The scripted harness against a client that speaks to it through pipes, as the daemon does.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

@@ -1,0 +1,186 @@
+"""Starts the real program and a scripted model, and talks to them as a client does."""
+
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+BERTH = pathlib.Path(os.environ.get("BERTH_TEST_BIN", ROOT / "target/debug/berth"))
+SCRIPTED = pathlib.Path(os.environ.get("BERTH_TEST_SCRIPTED", ROOT / "target/debug/berth-scripted"))
+HARNESSES = pathlib.Path(os.environ.get("BERTH_TEST_HARNESSES", ROOT / "target/test-tools/harnesses"))
+MODEL = "scripted-1"
+MODEL_KEY = "sk-canary-model-key"
+SETTLES_WITHIN = 60
+
+
+def script(*replies):
+    """A message that carries the model's replies (real Codex)."""
+    return "scripted: " + json.dumps(list(replies))
+
+
+def timeline(*steps):
+    """A message that carries what the scripted harness does."""
+    return "timeline: " + json.dumps(list(steps))
+
+
+def steps(*what, **more):
+    """One reply of the model."""
+    return {"steps": list(what), **more}
+
+
+class Model:
+    """The scripted model server."""
+
+    def __init__(self):
+        self.process = subprocess.Popen([BERTH, "scripted-model"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.base_url = self.process.stdout.readline().split()[-1]
+
+    def stop(self):
+        self.process.stdin.close()
+        self.process.wait(10)
+
+    def _control(self, path, method="GET"):
+        request = urllib.request.Request(self.base_url.removesuffix("/v1") + "/scripted/" + path, method=method)
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            body = answer.read()
+        return json.loads(body) if body else None
+
+    def requests(self):
+        return self._control("requests")
+
+    def until_holding(self, name):
+        until(lambda: name in self._control("holding"), f"the model waits at {name}")
+
+    def release(self, name):
+        self._control(f"release/{name}", "POST")
+
+
+class Server:
+    """A Core on a data folder, started, stopped, killed and started again."""
+
+    def __init__(self, folder, database=None, harnesses=None, more=()):
+        self.folder = pathlib.Path(folder)
+        self.database = database
+        self.more = list(more)
+        self.process = None
+        self.port = 0
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        installed = self.folder / "harnesses"
+        if not installed.exists():
+            share(harnesses or HARNESSES, installed)
+
+    def start(self, **environment):
+        command = [BERTH, "serve", "--data-dir", self.folder, "--listen", f"127.0.0.1:{self.port}", "--allow-loopback-model-urls"]
+        command += ["--log-format", "json", *self.more]
+        if self.database:
+            command += ["--database-url", self.database]
+        self.log = open(self.folder / "core.log", "ab")
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True, env={**os.environ, **environment})
+        line = self.process.stdout.readline()
+        assert line.startswith("berth is ready on "), f"{line!r}\n{self.log_tail()}"
+        self.url = line.split()[-1]
+        self.port = int(self.url.rsplit(":", 1)[1])
+        return self
+
+    def stop(self):
+        """SIGTERM drains and exits 0."""
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            code = self.process.wait(60)
+            assert code == 0, f"exit status {code}\n{self.log_tail()}"
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait(10)
+
+    def log_tail(self):
+        return (self.folder / "core.log").read_text(errors="replace")[-6000:]
+
+    @property
+    def api_key(self):
+        return (self.folder / "api-key").read_text().strip()
+
+    @property
+    def core_key(self):
+        return (self.folder / "core-key").read_text().strip()
+
+    def cli(self, *words, check=True):
+        done = subprocess.run([BERTH, *words, "--data-dir", self.folder], capture_output=True, text=True, timeout=60)
+        if check:
+            assert done.returncode == 0, done.stderr
+        return done
+
+    def set_default_model(self, model):
+        key = self.folder / "model-key"
+        key.write_text(MODEL_KEY)
+        key.chmod(0o600)
+        self.cli("model", "set", "--harness", "codex", "--protocol", "responses", "--base-url", model.base_url, "--model", MODEL, "--api-key-file", key)
+
+    def raw(self, method, path, body=None, key=None, headers=None):
+        """A request without the SDK: status, headers, parsed body."""
+        data = None if body is None else (body if isinstance(body, bytes) else json.dumps(body).encode())
+        sent = {"authorization": f"Bearer {key or self.api_key}", "openai-beta": "agents=v1", "content-type": "application/json", **(headers or {})}
+        request = urllib.request.Request(self.url + path, data=data, method=method, headers=sent)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                status, got, text = answer.status, answer.headers, answer.read()
+        except urllib.error.HTTPError as error:
+            status, got, text = error.code, error.headers, error.read()
+        return status, got, json.loads(text) if text else None
+
+    def admin(self, method, path, body=None):
+        return self.raw(method, "/core/v1" + path, body, key=self.core_key)
+
+    def workspace(self, session_id):
+        """The Session's folder on this machine."""
+        found = [path for path in (self.folder / "sessions").glob(f"*/{session_id}")]
+        return found[0] if found else None
+
+    def processes(self):
+        """Every process that this Core's data folder is in the command line or environment of, the Core itself left out."""
+        found = {}
+        for entry in pathlib.Path("/proc").iterdir():
+            if not entry.name.isdigit() or int(entry.name) == self.process.pid:
+                continue
+            with contextlib.suppress(OSError):
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                if str(self.folder) in command:
+                    found[int(entry.name)] = command
+        return found
+
+
+def share(source, target):
+    """The installed harnesses, without copying 400 MB for each test."""
+    subprocess.run(["cp", "-al", source, target], check=False, capture_output=True)
+    if not target.exists():
+        subprocess.run(["cp", "-a", source, target], check=True)
+
+
+def scripted_harness(folder, plan=None):
+    """A harness folder in which the scripted harness stands in for Codex."""
+    program = next((HARNESSES / "codex").glob("*/node_modules/@openai/codex-*/vendor/*/bin/codex"))
+    target = pathlib.Path(folder) / program.relative_to(HARNESSES)
+    target.parent.mkdir(parents=True)
+    target.write_bytes(SCRIPTED.read_bytes())
+    target.chmod(0o755)
+    for relative in ("codex-path",):
+        (target.parent.parent / relative).mkdir(exist_ok=True)
+    if plan is not None:
+        (target.parent / "timeline.json").write_text(json.dumps(plan))
+    return pathlib.Path(folder)
+
+
+def until(condition, what, within=SETTLES_WITHIN):
+    end = time.monotonic() + within
+    while True:
+        found = condition()
+        if found:
+            return found
+        assert time.monotonic() < end, f"not within {within} s: {what}"
+        time.sleep(0.02)

@@ -1,0 +1,75 @@
+"""What the suites share: one Core and one model for each harness, and the official SDK as a user writes it."""
+
+import os
+import urllib.parse
+
+import openai
+import pytest
+
+import berth
+
+STRICT = os.environ.get("BERTH_TEST_STRICT") == "1"
+
+
+@pytest.fixture(scope="session")
+def model():
+    server = berth.Model()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def core(tmp_path_factory, model):
+    """A Core with real Codex and a default model."""
+    server = berth.Server(tmp_path_factory.mktemp("core") / "data", more=["--execution-concurrency", "16"]).start()
+    server.set_default_model(model)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def fast(tmp_path_factory, model):
+    """A Core with the scripted harness in the place of Codex."""
+    folder = tmp_path_factory.mktemp("fast")
+    harnesses = berth.scripted_harness(folder / "harnesses-source")
+    server = berth.Server(folder / "data", harnesses=harnesses, more=["--execution-concurrency", "16"]).start()
+    server.set_default_model(model)
+    yield server
+    server.stop()
+
+
+def client_of(server, **more):
+    # No silent second attempts: a test sees each answer.
+    return openai.OpenAI(base_url=server.url + "/v1", api_key=server.api_key, max_retries=0, _strict_response_validation=STRICT, **more)
+
+
+@pytest.fixture
+def client(core):
+    return client_of(core)
+
+
+@pytest.fixture
+def fast_client(fast):
+    return client_of(fast)
+
+
+@pytest.fixture(params=["openai_hosted"])
+def placement(request):
+    """Where the Session's tools work."""
+    return request.param
+
+
+@pytest.fixture
+def postgres():
+    """A database of its own on the run's PostgreSQL server, as `postgres://…`."""
+    url = os.environ.get("BERTH_TEST_POSTGRES_URL")
+    if not url:
+        pytest.skip("BERTH_TEST_POSTGRES_URL is not set; `cargo xtask test` starts a PostgreSQL")
+    import subprocess
+    import uuid
+
+    name = "t" + uuid.uuid4().hex[:16]
+    subprocess.run(["psql", url, "-qc", f'create database "{name}"'], check=True)
+    parts = urllib.parse.urlsplit(url)
+    yield urllib.parse.urlunsplit(parts._replace(path="/" + name))
+    subprocess.run(["psql", url, "-qc", f'drop database "{name}" with (force)'], check=False)

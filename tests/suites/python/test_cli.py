@@ -1,0 +1,76 @@
+"""The command line against a running Core: names and answers that scripts depend on."""
+
+import json
+import stat
+import subprocess
+
+import berth
+from berth import MODEL
+from conftest import client_of
+from test_sessions import wait_idle
+
+
+def test_the_first_start_makes_private_secrets(core):
+    for name in ("credential.key", "core-key", "api-key", "installation-id"):
+        assert stat.S_IMODE((core.folder / name).stat().st_mode) == 0o600, name
+    assert stat.S_IMODE(core.folder.stat().st_mode) == 0o700
+    assert core.core_key.startswith("oac_admin_") and core.api_key.startswith("berth_sk_")
+
+
+def test_projects_and_keys(core):
+    project = core.cli("project", "create", "from the command line").stdout.strip()
+    key = json.loads(core.cli("key", "create", "--project", project, "--name", "k", "--json").stdout)
+    assert core.raw("GET", "/v1/agents", key=key["key"])[0] == 200
+    core.cli("key", "revoke", key["id"], "--project", project)
+    assert core.raw("GET", "/v1/agents", key=key["key"])[0] == 401
+
+
+def test_the_default_model_is_shown_without_its_key(core):
+    shown = core.cli("model", "show", "--json").stdout
+    assert MODEL in shown and berth.MODEL_KEY not in shown
+    assert berth.MODEL_KEY not in core.cli("model", "show").stdout
+
+
+def test_a_berth_key_is_refused_as_model_key(core, tmp_path):
+    file = tmp_path / "key"
+    file.write_text(core.api_key)
+    file.chmod(0o600)
+    words = ["model", "set", "--harness", "codex", "--protocol", "responses", "--base-url", "https://x.test/v1", "--model", "m", "--api-key-file", file]
+    refused = core.cli(*words, check=False)
+    assert refused.returncode == 1 and "must never see it" in refused.stderr
+
+
+def test_sessions_are_shown_without_content(core):
+    client = client_of(core)
+    session = client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": "openai_hosted"}, input="a secret sentence")
+    wait_idle(client, session.id)
+    assert session.id in core.cli("session", "list").stdout
+    shown = core.cli("session", "show", session.id, "--json").stdout
+    assert json.loads(shown)["status"] == "idle" and "secret sentence" not in shown
+
+
+def test_a_folder_in_use_names_its_process(core):
+    second = subprocess.run([berth.BERTH, "serve", "--data-dir", core.folder, "--listen", "127.0.0.1:0"], capture_output=True, text=True, timeout=30)
+    assert second.returncode == 1 and f"process {core.process.pid}" in second.stderr, second.stderr
+
+
+def test_a_taken_port_says_what_to_do(core, tmp_path):
+    second = subprocess.run([berth.BERTH, "serve", "--data-dir", tmp_path / "d", "--listen", core.url.removeprefix("http://")], capture_output=True, text=True, timeout=30)
+    assert second.returncode == 1 and "--listen" in second.stderr and "taken" in second.stderr, second.stderr
+
+
+def test_no_core_says_how_to_start_one(tmp_path):
+    asked = subprocess.run([berth.BERTH, "project", "list", "--data-dir", tmp_path], capture_output=True, text=True, timeout=30)
+    assert asked.returncode == 1 and "berth serve --data-dir" in asked.stderr
+
+
+def test_the_plugins_are_listed():
+    listed = subprocess.run([berth.BERTH, "plugin", "list", "--json"], capture_output=True, text=True, timeout=30)
+    assert {plugin["id"] for plugin in json.loads(listed.stdout)} == {"harness-codex", "sandbox-local"}
+
+
+def test_no_canary_in_any_log(core):
+    """Invariant 12: no key in what the Core wrote."""
+    log = (core.folder / "core.log").read_text(errors="replace")
+    for secret in (core.api_key, core.core_key, berth.MODEL_KEY):
+        assert secret not in log

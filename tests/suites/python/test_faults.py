@@ -1,0 +1,65 @@
+"""Harness faults, with the scripted harness: each settles the Turn once and the next one works (fault-cases.md)."""
+
+import pytest
+
+from berth import MODEL, timeline, until
+from events import check_order, text_of
+from test_sessions import last_turn, message, wait_idle
+
+
+def run(client, *what):
+    return client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": "openai_hosted"}, input=timeline(*what))
+
+
+def works_again(client, session_id):
+    before = len(client.beta.agents.sessions.turns.list(session_id).data)
+    client.beta.agents.sessions.events.create(session_id, events=[message("still there?")])
+    until(lambda: len(client.beta.agents.sessions.turns.list(session_id).data) == before + 1, "another Turn exists")
+    until(lambda: last_turn(client, session_id).status in ("completed", "failed"), "the next Turn ends")
+    assert last_turn(client, session_id).status == "completed"
+
+
+@pytest.mark.parametrize("fault", [{"exit": 7}, {"exit": 0}, "kill", "close_stdout"], ids=str)
+def test_a_harness_that_ends_in_a_turn_fails_it(fast_client, fault):
+    session = run(fast_client, {"begin": "I was about to"}, fault)
+    until(lambda: last_turn(fast_client, session.id).status == "failed", "the Turn is failed")
+    wait_idle(fast_client, session.id)
+    works_again(fast_client, session.id)
+
+
+def test_a_turn_that_the_harness_fails(fast_client):
+    session = run(fast_client, {"fail": "no more"})
+    until(lambda: last_turn(fast_client, session.id).status == "failed", "the Turn is failed")
+    works_again(fast_client, session.id)
+
+
+def test_lines_that_are_no_frames_are_ignored(fast_client):
+    session = run(fast_client, {"raw": "not json"}, {"raw": '{"method": "of/the/future", "params": {}}'}, {"say": "fine"})
+    until(lambda: last_turn(fast_client, session.id).status == "completed", "the Turn completes")
+
+
+def test_a_cancel_that_the_harness_ignores_is_enforced(fast_client):
+    session = run(fast_client, {"begin": "deaf"}, "deaf")
+    until(lambda: last_turn(fast_client, session.id).status == "in_progress", "the Turn runs")
+    fast_client.beta.agents.sessions.events.create(session.id, events=[{"type": "agent.session.input.cancel"}])
+    until(lambda: last_turn(fast_client, session.id).status in ("cancelled", "failed"), "the Turn ends although the harness is deaf")
+    works_again(fast_client, session.id)
+
+
+def test_much_output_arrives_whole_and_in_order(fast_client):
+    events = list(
+        fast_client.beta.agents.sessions.create(
+            agent={"model": MODEL}, environment={"type": "openai_hosted"}, stream=True, input=timeline({"flood": {"lines": 2000, "bytes": 100}}, {"say": "done"})
+        )
+    )
+    check_order(events)
+    assert text_of(events) == "done"
+    deltas = [event.delta for event in events if event.type == "agent.output.command_execution_output.delta"]
+    assert sum(len(delta) for delta in deltas) == 2000 * 100
+
+
+def test_usage_is_counted_once(fast_client):
+    session = run(fast_client, {"usage": {"input": 10, "output": 1}}, {"usage": {"input": 20, "output": 2}}, {"say": "x"})
+    until(lambda: last_turn(fast_client, session.id).status == "completed", "the Turn completes")
+    assert last_turn(fast_client, session.id).usage.total_tokens == 33
+    assert fast_client.beta.agents.sessions.retrieve(session.id).usage.total_tokens == 33

@@ -1,0 +1,112 @@
+"""Restarts of the Core, of the daemon, of both: history and work survive (ENV-067, RP-10.19, OPS-145)."""
+
+import os
+import re
+import signal
+
+import pytest
+
+import berth
+from berth import MODEL, script, steps, timeline, until
+from conftest import client_of
+from test_sessions import last_turn, message, wait_idle
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def own_core(request, tmp_path, model):
+    """A Core of its own on each database, with real Codex and a short idle time."""
+    database = request.getfixturevalue("postgres") if request.param == "postgres" else None
+    server = berth.Server(tmp_path / "data", database=database).start()
+    server.set_default_model(model)
+    yield server
+    server.stop()
+
+
+def daemons(server):
+    return [pid for pid, command in server.processes().items() if re.search(r"\bdaemon\b", command)]
+
+
+def restart_core(server):
+    server.stop()
+    server.start()
+
+
+def kill_core(server):
+    server.kill()
+    server.start()
+
+
+def kill_daemon(server):
+    for pid in daemons(server):
+        os.kill(pid, signal.SIGKILL)
+
+
+def kill_both(server):
+    server.kill()
+    kill_daemon(server)
+    server.start()
+
+
+@pytest.mark.parametrize("break_it", [restart_core, kill_core, kill_daemon, kill_both], ids=lambda f: f.__name__)
+def test_the_conversation_goes_on(own_core, model, break_it):
+    client = client_of(own_core)
+    session = client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": "openai_hosted"}, input="remember periwinkle")
+    wait_idle(client, session.id)
+    break_it(own_core)
+    client = client_of(own_core)
+    question = f"which word, after {break_it.__name__}?"
+    client.beta.agents.sessions.events.create(session.id, events=[message(question)])
+    until(lambda: len(client.beta.agents.sessions.turns.list(session.id).data) == 2, "a second Turn exists")
+    wait_idle(client, session.id)
+    turn = last_turn(client, session.id)
+    assert turn.status == "completed", (turn, own_core.log_tail())
+    asked = [request for request in model.requests() if request["message"] == question]
+    assert asked and "periwinkle" in str(asked[-1]["body"]["input"])
+
+
+def test_a_core_that_dies_in_a_turn_settles_it_once(own_core, model):
+    """The Turn is over as `execution_interrupted`, nothing is asked twice, the next one works (SC-10.1, RP-17)."""
+    client = client_of(own_core)
+    name = f"die-{own_core.port}"
+    session = client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": "openai_hosted"}, input=script(steps({"hold": name}, {"say": "late"})))
+    model.until_holding(name)
+    asked = len(model.requests())
+    own_core.kill()
+    own_core.start()
+    client = client_of(own_core)
+    until(lambda: last_turn(client, session.id).status == "failed", "the interrupted Turn is settled")
+    assert last_turn(client, session.id).error.code == "internal_error"
+    project = own_core.admin("GET", "/projects")[2]["data"][0]["id"]
+    diagnostics = own_core.admin("GET", f"/projects/{project}/sessions/{session.id}/diagnostics")[2]
+    assert diagnostics["failure"]["code"] == "execution_interrupted", diagnostics
+    model.release(name)
+    wait_idle(client, session.id)
+    client.beta.agents.sessions.events.create(session.id, events=[message("and now?")])
+    until(lambda: last_turn(client, session.id).status == "completed", "the next Turn completes")
+    assert len([request for request in model.requests()[asked:] if "hold" in request["message"]]) == 0, "the Turn was run twice"
+
+
+def test_an_idle_executor_is_closed_and_resumed(tmp_path, model):
+    server = berth.Server(tmp_path / "data", harnesses=berth.scripted_harness(tmp_path / "h"), more=["--executor-idle-seconds", "1"]).start()
+    server.set_default_model(model)
+    client = client_of(server)
+    session = client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": "openai_hosted"}, input="one")
+    wait_idle(client, session.id)
+    until(lambda: not any("app-server" in command for command in all_commands()), "the harness process is closed", within=20)
+    client.beta.agents.sessions.events.create(session.id, events=[message(timeline({"say": "{{history}}"}))])
+    until(lambda: len(client.beta.agents.sessions.turns.list(session.id).data) == 2, "a second Turn exists")
+    wait_idle(client, session.id)
+    said = [item for item in client.beta.agents.sessions.items.list(session.id) if item.type == "message" and item.role == "assistant"]
+    assert said[0].content[0].text == "2", "the history was not resumed"
+    server.stop()
+
+
+def all_commands():
+    import pathlib
+
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                yield (entry / "cmdline").read_bytes().decode(errors="replace")
+            except OSError:
+                continue
