@@ -132,7 +132,7 @@ impl Bench {
         let codex = ready
             .unwrap_or_else(|| panic!("Codex cannot be used: {:?}", catalogue.offers()))
             .clone();
-        let relay = Arc::new(Relay::start(net::AddressRule::ANYWHERE).await.unwrap());
+        let relay = Arc::new(Relay::start().await.unwrap());
         let homes = folder.path().join("homes");
         let hidden = vec![folder.path().join("state")];
         let machine = Machine {
@@ -175,9 +175,7 @@ impl Bench {
         let key = model.api_key.clone();
         let relay = place
             .relay(Route {
-                protocol: ModelProtocol::Responses,
-                upstream,
-                key,
+                protocol: ModelProtocol::Responses, upstream, loopback: net::LoopbackHttp::Allowed, key
             })
             .unwrap();
         let id = ExecutorId::new(uuid::Uuid::new_v4());

@@ -1,9 +1,12 @@
 //! The Runtime: what `berth daemon` runs on the machine that owns a workspace.
 
 mod ask;
+pub mod bind;
 pub mod execute;
+pub mod files;
 pub mod harness;
 pub mod place;
+pub mod prepare;
 pub mod relay;
 
 pub use ask::Ask;

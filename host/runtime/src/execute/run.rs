@@ -230,10 +230,6 @@ impl Run {
         self.id
     }
 
-    pub(super) fn last_seq(&self) -> u64 {
-        self.journal.last_seq()
-    }
-
     /// Whether the harness may be read on (RP-11.11). A Run that is being ended is always read: its end must be seen.
     pub(super) fn reads(&self) -> bool {
         self.ending.is_some() || self.journal.has_room()

@@ -14,7 +14,7 @@ use hyper::{
     body::{Frame, Incoming},
     http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header},
 };
-use net::Client;
+use net::{Client, LoopbackHttp};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
@@ -32,6 +32,8 @@ pub(super) type Body = UnsyncBoxBody<Bytes, reqwest::Error>;
 pub(super) struct Forwarder {
     pub(super) routes: Routes,
     pub(super) client: Client,
+    /// For upstreams that may be on this machine.
+    pub(super) loopback_client: Client,
 }
 
 /// What the relay itself answers; everything else comes from the provider.
@@ -92,8 +94,11 @@ impl Forwarder {
             .ok_or(Refusal::Unreachable)?;
         headers.insert(name, value);
 
-        let sent = self
-            .client
+        let client = match route.loopback {
+            LoopbackHttp::Refused => &self.client,
+            LoopbackHttp::Allowed => &self.loopback_client,
+        };
+        let sent = client
             .request(method, url)
             .map_err(|error| unreachable(&open, &error))?
             .headers(headers)

@@ -7,7 +7,7 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use domain::Secret;
-use net::ModelUrl;
+use net::{LoopbackHttp, ModelUrl};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 
@@ -23,6 +23,8 @@ pub struct Route {
     pub protocol: ModelProtocol,
     /// Where requests go.
     pub upstream: ModelUrl,
+    /// Whether it may be on this machine: the switch that the address was checked under.
+    pub loopback: LoopbackHttp,
     /// The provider's key.
     pub key: Secret,
 }

@@ -50,21 +50,19 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Listens on a free loopback port. `rule` is what upstreams may be reached.
+    /// Listens on a free loopback port.
     ///
     /// # Errors
     /// [`RelayError::Listen`], [`RelayError::Client`].
-    pub async fn start(rule: AddressRule) -> Result<Self, RelayError> {
-        let client = Client::new(rule, UPSTREAM)?;
+    pub async fn start() -> Result<Self, RelayError> {
+        let client = Client::new(AddressRule::NETWORK, UPSTREAM)?;
+        let loopback_client = Client::new(AddressRule::ANYWHERE, UPSTREAM)?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .await
             .map_err(RelayError::Listen)?;
         let address = listener.local_addr().map_err(RelayError::Listen)?;
         let (routes, stop) = (Routes::default(), CancellationToken::new());
-        let forwarder = Arc::new(Forwarder {
-            routes: routes.clone(),
-            client,
-        });
+        let forwarder = Arc::new(Forwarder { routes: routes.clone(), client, loopback_client });
         tokio::spawn(accept(listener, forwarder, stop.clone()));
         Ok(Self {
             address,

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use net::{AddressRule, LoopbackHttp, ModelUrl};
+use net::{LoopbackHttp, ModelUrl};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
@@ -49,13 +49,11 @@ async fn upstream(answer: &'static [&'static str]) -> Upstream {
 }
 
 async fn relay_to(url: &str, protocol: ModelProtocol) -> (Relay, Grant) {
-    let relay = Relay::start(AddressRule::ANYWHERE).await.unwrap();
+    let relay = Relay::start().await.unwrap();
     let upstream = ModelUrl::parse(url, LoopbackHttp::Allowed).unwrap();
     let grant = relay
         .open(Route {
-            protocol,
-            upstream,
-            key: domain::Secret::from(KEY.to_owned()),
+            protocol, upstream, loopback: LoopbackHttp::Allowed, key: domain::Secret::from(KEY.to_owned()),
         })
         .unwrap();
     (relay, grant)
