@@ -28,9 +28,8 @@ use domain::{
 };
 use machine::process::Spawner;
 use plugin_host::translate::harness::{Surroundings, configuration};
-use protocol::wire::{Answer, Proof, RequestType};
+use protocol::wire::{Answer, Proof};
 use runtime::{
-    Ask,
     execute::{Executor, Order, Report, Reported, Setup},
     harness::{Catalogue, Ready},
     place::{Machine, OwnPlace, Place},
@@ -263,11 +262,8 @@ fn message(text: &str) -> InputMessage {
     }
 }
 
-fn ask(of: RequestType) -> Ask {
-    Ask {
-        re: FrameId::new(uuid::Uuid::now_v7()),
-        of,
-    }
+fn ask() -> FrameId {
+    FrameId::new(uuid::Uuid::now_v7())
 }
 
 fn events(seen: &[Report]) -> impl Iterator<Item = &EventBody> {
@@ -354,7 +350,7 @@ async fn a_turn_a_steer_a_cancel_and_a_resume() {
             EventBody::ItemStarted(item) if matches!(item.body, ItemBody::Command(_)))))
     };
     bench.until(&mut seen, is_command).await;
-    let steer = ask(RequestType::RunInput);
+    let steer = ask();
     executor.order(Order::Input(
         steer,
         run,
@@ -389,7 +385,7 @@ async fn a_turn_a_steer_a_cancel_and_a_resume() {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let cancel = ask(RequestType::RunCancel);
+    let cancel = ask();
     executor.order(Order::Cancel(cancel, run));
     bench.until(&mut seen, is_done).await;
     assert_eq!(outcome(&seen), TurnStatus::Cancelled, "{seen:#?}");

@@ -1,6 +1,5 @@
 //! The Runtime: what `berth daemon` runs on the machine that owns a workspace.
 
-mod ask;
 pub mod bind;
 pub mod execute;
 pub mod files;
@@ -8,5 +7,3 @@ pub mod harness;
 pub mod place;
 pub mod prepare;
 pub mod relay;
-
-pub use ask::Ask;

@@ -2,37 +2,38 @@
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
-use domain::run::{Binding, RefusalCode};
+use domain::{
+    FrameId,
+    run::{Binding, RefusalCode},
+};
+use protocol::runtime_end::Command;
 use protocol::wire::{Answer, Chunk, Code, ExportEntry, ExportEntryEnd, Proof, WorkspaceExport};
 use tokio::{
     runtime::Handle,
     sync::{Semaphore, mpsc},
 };
 
-use super::session::Outgoing;
-use crate::{
-    ask::Ask,
-    files::{ExportFailure, Gone, Sink, export},
+use crate::{files::{ExportFailure, Gone, Sink, export},
 };
 
 /// The exports in progress.
 #[derive(Debug)]
 pub(super) struct Exports {
     binding: Binding,
-    out: mpsc::UnboundedSender<Outgoing>,
+    out: mpsc::UnboundedSender<Command>,
     open: HashMap<u32, Arc<Semaphore>>,
-    ends: mpsc::UnboundedReceiver<(u32, Ask, Answer)>,
-    ender: mpsc::UnboundedSender<(u32, Ask, Answer)>,
+    ends: mpsc::UnboundedReceiver<(u32, FrameId, Answer)>,
+    ender: mpsc::UnboundedSender<(u32, FrameId, Answer)>,
 }
 
 impl Exports {
-    pub(super) fn new(binding: Binding, out: mpsc::UnboundedSender<Outgoing>) -> Self {
+    pub(super) fn new(binding: Binding, out: mpsc::UnboundedSender<Command>) -> Self {
         let (ender, ends) = mpsc::unbounded_channel();
         Self { binding, out, open: HashMap::new(), ends, ender }
     }
 
     /// Begins one; its receipt comes from [`Exports::finished`].
-    pub(super) fn start(&mut self, ask: Ask, request: WorkspaceExport, workspace: PathBuf) {
+    pub(super) fn start(&mut self, ask: FrameId, request: WorkspaceExport, workspace: PathBuf) {
         let credit = Arc::new(Semaphore::new(0));
         self.open.insert(request.stream, Arc::clone(&credit));
         let (binding, out, ender) = (self.binding, self.out.clone(), self.ender.clone());
@@ -64,7 +65,7 @@ impl Exports {
     }
 
     /// The receipt of the next export that ends. Cancel safe; never ready while none is open.
-    pub(super) async fn finished(&mut self) -> Option<(Ask, Answer)> {
+    pub(super) async fn finished(&mut self) -> Option<(FrameId, Answer)> {
         let (stream, ask, answer) = self.ends.recv().await?;
         self.open.remove(&stream);
         Some((ask, answer))
@@ -75,23 +76,23 @@ struct Link {
     binding: Binding,
     stream: u32,
     offset: u64,
-    out: mpsc::UnboundedSender<Outgoing>,
+    out: mpsc::UnboundedSender<Command>,
     credit: Arc<Semaphore>,
     runtime: Handle,
 }
 
 impl Link {
-    fn send(&self, outgoing: Outgoing) -> Result<(), Gone> {
+    fn send(&self, command: Command) -> Result<(), Gone> {
         if self.credit.is_closed() {
             return Err(Gone);
         }
-        self.out.send(outgoing).map_err(|_| Gone)
+        self.out.send(command).map_err(|_| Gone)
     }
 }
 
 impl Sink for Link {
     fn entry(&mut self, path: &str, size: u64) -> Result<(), Gone> {
-        self.send(Outgoing::ExportEntry(self.binding, ExportEntry { stream: self.stream, path: path.to_owned(), size }))
+        self.send(Command::ExportEntry { binding: self.binding, entry: ExportEntry { stream: self.stream, path: path.to_owned(), size } })
     }
 
     fn bytes(&mut self, bytes: &[u8], last: bool) -> Result<(), Gone> {
@@ -100,10 +101,10 @@ impl Sink for Link {
         permits.forget();
         let chunk = Chunk { stream: self.stream, offset: self.offset, last, payload: bytes.to_vec() };
         self.offset += bytes.len() as u64;
-        self.send(Outgoing::Chunk(chunk))
+        self.send(Command::ExportChunk(chunk))
     }
 
     fn end(&mut self, sha256: String, skipped: bool) -> Result<(), Gone> {
-        self.send(Outgoing::ExportEntryEnd(self.binding, ExportEntryEnd { stream: self.stream, sha256, skipped }))
+        self.send(Command::ExportEntryEnd { binding: self.binding, end: ExportEntryEnd { stream: self.stream, sha256, skipped } })
     }
 }

@@ -1,15 +1,16 @@
-//! The authority of Sessions on this Runtime (RP-2, RP-8).
+//! Sessions that are bound to this Runtime (RP-8).
 //!
-//! A [`Session`] is one task per bound Session: it owns the Session's admissions, its Executor, its initialization and its
-//! transfers, so that a slow one never delays another (RP-4.6). [`admission`] is the state of one `prepare_id`. What every
-//! Session of the daemon shares (machine, harnesses, capacity) is in [`Shared`].
+//! The link's machine has fenced and admitted everything before it comes here. A [`Session`] is one task per bound Session: it
+//! owns the Session's Executor, its initialization and its transfers, so that a slow one never delays another (RP-4.6).
+//! [`work`] is what Core asks for, [`open`] makes an Executor, [`reports`] is what the Executor tells. What every Session of
+//! the daemon shares (machine, harnesses, capacity) is in [`Shared`].
 
-mod admission;
 mod exporting;
-mod orders;
+mod open;
 mod reports;
 mod session;
 mod shared;
+mod work;
 
-pub use session::{Order, Outgoing, Session};
+pub use session::{Order, Session};
 pub use shared::{Limits, Shared};

@@ -1,116 +1,69 @@
 //! What a Session's Executor tells.
 
-use domain::{
-    RunId,
-    run::{PrepareCode, PrepareState},
-};
+use domain::run::PrepareCode;
+use protocol::runtime_end::Command;
 use tokio::time::Instant;
 
-use super::{
-    admission::Stage,
-    session::{LiveState, Outgoing, Task},
-};
-use crate::{
-    ask::Ask,
-    execute::{Report, Reported},
-};
+use super::session::{State, Task};
+use crate::execute::{Report, Reported};
 
 impl Task {
     pub(super) fn reported(&mut self, reported: Reported) {
         let Some(live) = self.live.as_mut().filter(|live| live.executor.id() == reported.executor) else { return };
         match reported.report {
             Report::Prepared(Ok(())) => {
-                if live.state == LiveState::Preparing {
-                    live.state = LiveState::Idle { since: Instant::now() };
+                if matches!(live.state, State::Preparing { .. }) {
+                    live.state = State::Idle { since: Instant::now() };
                 }
             }
-            Report::Prepared(Err(code)) => live.state = LiveState::Closing(Some(code)),
-            Report::Started(run) => self.started(run),
-            Report::NotStarted(run, code) => self.not_started(run, code),
-            Report::Answer(ask, answer) => self.answer(ask, answer),
-            Report::Events(events) => {
-                if let Some((_, last)) = &mut self.run {
-                    *last = events.seq + events.events.len() as u64 - 1;
+            Report::Prepared(Err(code)) => live.state = State::Closing(Some(code)),
+            Report::Started(run_id) => self.send(Command::Started { run_id }),
+            Report::NotStarted(run_id, code) => {
+                if live.state == State::Running(run_id) {
+                    live.state = State::Idle { since: Instant::now() };
                 }
-                if self.connected {
-                    self.send(Outgoing::Events(self.binding, events));
-                }
+                self.send(Command::NotStarted { run_id, code });
             }
+            Report::Answer(id, answer) => self.answer(id, answer),
+            Report::Events(events) => self.send(Command::Events(events)),
             Report::Settled { run, outcome, proof } => {
                 tracing::info!(%run, ?outcome, "a Run has settled");
-                if let LiveState::Running(_) = live.state {
-                    live.state = LiveState::Idle { since: Instant::now() };
+                if live.state == State::Running(run) {
+                    live.state = State::Idle { since: Instant::now() };
                 }
-                self.run = None;
-                self.remember(run, proof);
-                // A settlement without a start still ends the admission.
-                self.started(run);
+                self.send(Command::Settled { run_id: run, proof });
             }
             Report::Retiring => {
-                if !matches!(live.state, LiveState::Running(_) | LiveState::Closing(_)) {
-                    live.state = LiveState::Closing(None);
+                if !matches!(live.state, State::Running(_) | State::Reserved(_) | State::Closing(_)) {
+                    live.state = State::Closing(None);
                 }
             }
             Report::Closed { clean } => self.closed(clean),
         }
     }
 
-    fn start_of(&mut self, run: RunId) -> Option<(domain::PrepareId, Ask)> {
-        self.admissions.iter().find_map(|admission| match admission.stage {
-            Stage::Starting { run: starting, ask } if starting == run => Some((admission.id(), ask)),
-            _ => None,
-        })
-    }
-
-    fn started(&mut self, run: RunId) {
-        if let Some((id, ask)) = self.start_of(run)
-            && let Some(admission) = self.admission(id)
-        {
-            let status = admission.end(PrepareState::Started);
-            self.tell(status);
-            self.settled_by_status(ask);
-        }
-    }
-
-    fn not_started(&mut self, run: RunId, code: PrepareCode) {
-        if let Some(live) = &mut self.live
-            && matches!(live.state, LiveState::Running(_))
-        {
-            live.state = LiveState::Idle { since: Instant::now() };
-        }
-        self.run = None;
-        if let Some((id, ask)) = self.start_of(run) {
-            if let Some(admission) = self.admission(id) {
-                admission.stage = Stage::Over;
-            }
-            self.reject(ask, code);
-        }
-    }
-
     fn closed(&mut self, clean: bool) {
         let Some(live) = self.live.take() else { return };
-        self.unconfirmed |= !clean;
         if !clean {
+            self.unconfirmed = true;
             tracing::error!(session = %self.binding.session, "processes of an Executor are not confirmed gone");
         }
-        let never_ready = match live.state {
-            LiveState::Closing(why) => why,
-            _ => None,
+        let failed = match live.state {
+            // The admission that it was made for fails with it.
+            State::Closing(Some(code)) => self.waiting.take().map(|(prepare_id, _)| (prepare_id, code)),
+            State::Preparing { .. } => self.waiting.take().map(|(prepare_id, _)| (prepare_id, PrepareCode::ProgramFailed)),
+            // It retired between `ready` and the start.
+            State::Reserved(prepare_id) => Some((prepare_id, PrepareCode::ExecutorUnavailable)),
+            State::Idle { .. } | State::Running(_) | State::Closing(None) => None,
         };
-        // An admission that it was prepared for fails with it; one that pinned it has nothing to start any more.
-        let pinned = match live.state {
-            LiveState::Reserved(id) => Some((id, PrepareCode::ExecutorUnavailable)),
-            _ => None,
+        // One that waits for the end of an Executor that cannot be confirmed waits for ever.
+        let failed = match failed {
+            None if !clean => self.waiting.take().map(|(prepare_id, _)| (prepare_id, PrepareCode::CleanupUnconfirmed)),
+            failed => failed,
         };
-        let waiting = never_ready.and_then(|code| Some((self.waiting.keys().next().copied()?, code)));
-        for (id, code) in pinned.into_iter().chain(waiting) {
+        if let Some((prepare_id, code)) = failed {
             let code = if clean { code } else { PrepareCode::CleanupUnconfirmed };
-            self.give_up(id, PrepareState::Failed(code));
-        }
-        // Also one whose Executor retired between `ready` and the start.
-        let orphans: Vec<_> = self.admissions.iter().filter(|a| a.stage == Stage::Ready).map(|a| a.id()).collect();
-        for id in orphans {
-            self.give_up(id, PrepareState::Failed(PrepareCode::ExecutorUnavailable));
+            self.send(Command::PrepareFailed { prepare_id, code, rejected: false });
         }
     }
 }

@@ -7,12 +7,9 @@ use std::{
     time::Duration,
 };
 
-use domain::{
-    RunId, SessionId,
-    run::Binding,
-};
+use domain::SessionId;
 use net::LoopbackHttp;
-use protocol::wire::{Active, Capacity, HeldRun};
+use protocol::wire::{Active, Capacity};
 
 use crate::{harness::Catalogue, place::Machine, prepare::Store};
 
@@ -32,12 +29,12 @@ impl Default for Limits {
 }
 
 /// What one Session holds at the moment.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Occupancy {
     pub(super) preparing: bool,
     pub(super) executor: bool,
     pub(super) closing: bool,
-    pub(super) run: Option<HeldRun>,
+    pub(super) run: bool,
 }
 
 /// Shared by all Sessions of one daemon.
@@ -99,17 +96,11 @@ impl Shared {
         let board = self.board();
         let count = |pick: fn(&Occupancy) -> bool| u32::try_from(board.values().filter(|o| pick(o)).count()).unwrap_or(u32::MAX);
         Active {
-            runs: count(|o| o.run.is_some()),
+            runs: count(|o| o.run),
             executors: count(|o| o.executor),
             preparing: count(|o| o.preparing),
             closing: count(|o| o.closing),
         }
-    }
-
-    /// Runs that have not ended, for `hello`.
-    #[must_use]
-    pub fn held(&self) -> Vec<HeldRun> {
-        self.board().values().filter_map(|o| o.run).collect()
     }
 
     /// Takes the right to prepare a new Executor; closing and uncertain ones count (RP-10.13).
@@ -125,17 +116,13 @@ impl Shared {
         self.active().runs < self.capacity.runs
     }
 
-    pub(super) fn occupy(&self, session: SessionId, occupancy: Occupancy) {
-        self.board().insert(session, occupancy);
+    /// Records what a Session holds; true if that is news.
+    pub(super) fn occupy(&self, session: SessionId, occupancy: Occupancy) -> bool {
+        self.board().insert(session, occupancy) != Some(occupancy)
     }
 
     pub(super) fn vacate(&self, session: SessionId) {
         self.board().remove(&session);
-    }
-
-    /// Makes the held Run of an event report.
-    pub(super) fn held_run(run_id: RunId, binding: Binding, last_seq: u64) -> HeldRun {
-        HeldRun { run_id, binding, last_seq }
     }
 
     fn board(&self) -> MutexGuard<'_, HashMap<SessionId, Occupancy>> {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use domain::{
-    ExecutorId, RunId, Secret,
+    ExecutorId, FrameId, RunId, Secret,
     run::{
         Cancellation, EventBody, InputMessage, NativeSession, PrepareCode, RunEvent, TurnStatus,
     },
@@ -32,7 +32,7 @@ use super::{
     process::{Facts, Feeds, Output, Running, STOP_GRACE, Written, feeds},
     run::{Do, Limits, Run},
 };
-use crate::{ask::Ask, place::Place, relay::Grant};
+use crate::{place::Place, relay::Grant};
 
 /// Lines of one step, so that one busy process cannot keep a command waiting.
 const STEP_LINES: usize = 16;
@@ -85,11 +85,11 @@ pub enum Order {
         input: Vec<InputMessage>,
     },
     /// One more message for the Run.
-    Input(Ask, RunId, InputMessage),
+    Input(FrameId, RunId, InputMessage),
     /// The result of a function call of the Run.
-    Result(Ask, RunId, FunctionResult),
+    Result(FrameId, RunId, FunctionResult),
     /// Cancel the Run.
-    Cancel(Ask, RunId),
+    Cancel(FrameId, RunId),
     /// Core has committed the Run's events up to this number.
     Ack(RunId, u64),
     /// Core has lost the Run: end it, tell nobody (state-machines 1.10).
@@ -108,7 +108,7 @@ pub enum Report {
     /// Certainly nothing was submitted; the Run never was.
     NotStarted(RunId, PrepareCode),
     /// A receipt.
-    Answer(Ask, Answer),
+    Answer(FrameId, Answer),
     /// Events of the Run.
     Events(RunEvents),
     /// The Run is over and the admission free; its last events follow.
@@ -325,7 +325,7 @@ impl Task {
         self.run.as_mut().filter(|run| run.id() == id)
     }
 
-    fn unknown_run(&self, ask: Ask) {
+    fn unknown_run(&self, ask: FrameId) {
         let code = Code::Refusal(domain::run::RefusalCode::UnknownRun);
         self.report(Report::Answer(ask, Answer::Rejected(code)));
     }

@@ -11,7 +11,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use domain::{
-    RunId,
+    FrameId, RunId,
     run::{
         Done, EventBody, FailureCode, InputMessage, NativeSession, RefusalCode, RunEvent,
         RunFailure, TurnStatus, Usage,
@@ -24,7 +24,6 @@ use protocol::wire::{Answer, CancelProof, Code, Progress, Proof};
 use tokio::time::Instant;
 
 use super::journal::{Journal, Overflow};
-use crate::ask::Ask;
 
 /// Longest wait for a settlement after a cancel (F01, TRN-007).
 pub(super) const CANCEL_GRACE: Duration = Duration::from_secs(8);
@@ -47,7 +46,7 @@ pub(super) enum Do {
     /// Certainly nothing was submitted; the Run never was.
     NotStarted(String),
     /// Answer a request.
-    Answer(Ask, Answer),
+    Answer(FrameId, Answer),
     /// Send events; the first has this number.
     Events(u64, Vec<RunEvent>),
     /// End every process of the Executor now.
@@ -123,7 +122,7 @@ enum Phase {
 #[derive(Debug)]
 struct Input {
     /// The request that brought it; none for the messages of the start.
-    ask: Option<Ask>,
+    ask: Option<FrameId>,
     message: InputMessage,
     state: InputState,
 }
@@ -138,7 +137,7 @@ enum InputState {
 
 #[derive(Debug)]
 struct PendingResult {
-    ask: Ask,
+    ask: FrameId,
     id: String,
     until: Instant,
 }
@@ -171,7 +170,7 @@ pub(super) struct Run {
     inputs: VecDeque<Input>,
     results: Vec<PendingResult>,
     ending: Option<Ending>,
-    cancels: Vec<Ask>,
+    cancels: Vec<FrameId>,
     killed: bool,
     /// All processes of the Executor are gone, and whether that is confirmed.
     gone: Option<bool>,
@@ -256,7 +255,7 @@ impl Run {
     /// A message for the running Turn.
     pub(super) fn input(
         &mut self,
-        ask: Ask,
+        ask: FrameId,
         message: InputMessage,
         now: Instant,
         out: &mut Vec<Do>,
@@ -277,7 +276,7 @@ impl Run {
     /// The result of a function call.
     pub(super) fn result(
         &mut self,
-        ask: Ask,
+        ask: FrameId,
         mut result: FunctionResult,
         now: Instant,
         out: &mut Vec<Do>,
@@ -295,7 +294,7 @@ impl Run {
     }
 
     /// Core cancels the Run (RP-13).
-    pub(super) fn cancel(&mut self, ask: Ask, now: Instant, out: &mut Vec<Do>) {
+    pub(super) fn cancel(&mut self, ask: FrameId, now: Instant, out: &mut Vec<Do>) {
         if let Phase::Settled(outcome) = self.phase {
             let answer = self.cancel_answer(outcome);
             return out.push(Do::Answer(ask, answer));
@@ -755,7 +754,7 @@ fn message(message: &InputMessage) -> MessageIn {
     }
 }
 
-fn rejected(ask: Ask, code: RefusalCode) -> Do {
+fn rejected(ask: FrameId, code: RefusalCode) -> Do {
     Do::Answer(ask, Answer::Rejected(Code::Refusal(code)))
 }
 
