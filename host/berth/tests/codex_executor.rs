@@ -174,7 +174,10 @@ impl Bench {
         let key = model.api_key.clone();
         let relay = place
             .relay(Route {
-                protocol: ModelProtocol::Responses, upstream, loopback: net::LoopbackHttp::Allowed, key
+                protocol: ModelProtocol::Responses,
+                upstream,
+                loopback: net::LoopbackHttp::Allowed,
+                key,
             })
             .unwrap();
         let id = ExecutorId::new(uuid::Uuid::new_v4());

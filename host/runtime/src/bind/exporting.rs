@@ -13,8 +13,7 @@ use tokio::{
     sync::{Semaphore, mpsc},
 };
 
-use crate::{files::{ExportFailure, Gone, Sink, export},
-};
+use crate::files::{ExportFailure, Gone, Sink, export};
 
 /// The exports in progress.
 #[derive(Debug)]
@@ -29,7 +28,13 @@ pub(super) struct Exports {
 impl Exports {
     pub(super) fn new(binding: Binding, out: mpsc::UnboundedSender<Command>) -> Self {
         let (ender, ends) = mpsc::unbounded_channel();
-        Self { binding, out, open: HashMap::new(), ends, ender }
+        Self {
+            binding,
+            out,
+            open: HashMap::new(),
+            ends,
+            ender,
+        }
     }
 
     /// Begins one; its receipt comes from [`Exports::finished`].
@@ -40,11 +45,23 @@ impl Exports {
         let runtime = Handle::current();
         tokio::task::spawn_blocking(move || {
             let stream = request.stream;
-            let mut sink = Link { binding, stream, offset: 0, out, credit, runtime };
+            let mut sink = Link {
+                binding,
+                stream,
+                offset: 0,
+                out,
+                credit,
+                runtime,
+            };
             let answer = match export(&workspace, &request.have, &mut sink) {
                 Ok((files, bytes)) => Answer::Ok(Proof::Exported { files, bytes }),
-                Err(ExportFailure::Refused(code)) => Answer::Failed { code: Code::Refusal(code), exit_code: None },
-                Err(ExportFailure::Gone) => Answer::Rejected(Code::Refusal(RefusalCode::BindingStale)),
+                Err(ExportFailure::Refused(code)) => Answer::Failed {
+                    code: Code::Refusal(code),
+                    exit_code: None,
+                },
+                Err(ExportFailure::Gone) => {
+                    Answer::Rejected(Code::Refusal(RefusalCode::BindingStale))
+                }
             };
             // The Session is gone only when nobody waits.
             let _ = ender.send((stream, ask, answer));
@@ -92,19 +109,41 @@ impl Link {
 
 impl Sink for Link {
     fn entry(&mut self, path: &str, size: u64) -> Result<(), Gone> {
-        self.send(Command::ExportEntry { binding: self.binding, entry: ExportEntry { stream: self.stream, path: path.to_owned(), size } })
+        self.send(Command::ExportEntry {
+            binding: self.binding,
+            entry: ExportEntry {
+                stream: self.stream,
+                path: path.to_owned(),
+                size,
+            },
+        })
     }
 
     fn bytes(&mut self, bytes: &[u8], last: bool) -> Result<(), Gone> {
         let amount = u32::try_from(bytes.len()).map_err(|_| Gone)?;
-        let permits = self.runtime.block_on(self.credit.acquire_many(amount)).map_err(|_| Gone)?;
+        let permits = self
+            .runtime
+            .block_on(self.credit.acquire_many(amount))
+            .map_err(|_| Gone)?;
         permits.forget();
-        let chunk = Chunk { stream: self.stream, offset: self.offset, last, payload: bytes.to_vec() };
+        let chunk = Chunk {
+            stream: self.stream,
+            offset: self.offset,
+            last,
+            payload: bytes.to_vec(),
+        };
         self.offset += bytes.len() as u64;
         self.send(Command::ExportChunk(chunk))
     }
 
     fn end(&mut self, sha256: String, skipped: bool) -> Result<(), Gone> {
-        self.send(Command::ExportEntryEnd { binding: self.binding, end: ExportEntryEnd { stream: self.stream, sha256, skipped } })
+        self.send(Command::ExportEntryEnd {
+            binding: self.binding,
+            end: ExportEntryEnd {
+                stream: self.stream,
+                sha256,
+                skipped,
+            },
+        })
     }
 }

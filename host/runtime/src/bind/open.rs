@@ -19,9 +19,14 @@ use crate::{
 };
 
 impl Task {
-    pub(super) async fn open(&mut self, configuration: ExecutionConfiguration) -> Result<(), PrepareCode> {
+    pub(super) async fn open(
+        &mut self,
+        configuration: ExecutionConfiguration,
+    ) -> Result<(), PrepareCode> {
         let catalogue = self.shared.catalogue();
-        let ready = catalogue.ready(&configuration.harness).ok_or(PrepareCode::ProgramMissing)?;
+        let ready = catalogue
+            .ready(&configuration.harness)
+            .ok_or(PrepareCode::ProgramMissing)?;
         let declaration = &ready.harness.declaration;
         // Both sides must hold the same adapter (RP-7.5).
         if declaration.hash() != configuration.declaration_hash || !configuration.mcp.is_empty() {
@@ -32,19 +37,32 @@ impl Task {
             tracing::warn!(%error, "the private home cannot be opened");
             PrepareCode::PreparationFailed
         })?;
-        let relay = configuration.model.as_ref().map(|model| self.relay(&place, model)).transpose()?;
+        let relay = configuration
+            .model
+            .as_ref()
+            .map(|model| self.relay(&place, model))
+            .transpose()?;
         let id = ExecutorId::new(Uuid::now_v7());
         let around = Surroundings {
             executor: id,
             version: ready.version.clone(),
             home: place.home().to_string_lossy().into_owned(),
-            workspace: place.workspace().map(|path| path.to_string_lossy().into_owned()),
+            workspace: place
+                .workspace()
+                .map(|path| path.to_string_lossy().into_owned()),
             settings: Vec::new(),
             host_features: Vec::new(),
         };
-        let opened = ready.harness.adapter.open(translated(&configuration, around));
+        let opened = ready
+            .harness
+            .adapter
+            .open(translated(&configuration, around));
         let session = opened.map_err(|failure| {
-            tracing::warn!(code = failure.code, detail = failure.detail, "the adapter refused the configuration");
+            tracing::warn!(
+                code = failure.code,
+                detail = failure.detail,
+                "the adapter refused the configuration"
+            );
             prepare_code(&failure)
         })?;
         let setup = Setup {
@@ -58,12 +76,29 @@ impl Task {
             silence_limit_s: declaration.silence_limit_s,
             turn_limit_s: declaration.turn_limit_s,
         };
-        let (declared, host) = (Duration::from_secs(declaration.idle_s.into()), self.shared.limits().executor_idle);
-        let idle = if declared.is_zero() { host } else { declared.min(host) };
+        let (declared, host) = (
+            Duration::from_secs(declaration.idle_s.into()),
+            self.shared.limits().executor_idle,
+        );
+        let idle = if declared.is_zero() {
+            host
+        } else {
+            declared.min(host)
+        };
         let executor = Executor::spawn(setup, self.reporter.clone());
         // What it has open is a history of its own from now on; only the rest decides whom it serves (RP-10.2).
-        let configuration = ExecutionConfiguration { history: History::Fresh, ..configuration };
-        self.live = Some(Live { executor, configuration, state: State::Preparing { since: Instant::now() }, idle });
+        let configuration = ExecutionConfiguration {
+            history: History::Fresh,
+            ..configuration
+        };
+        self.live = Some(Live {
+            executor,
+            configuration,
+            state: State::Preparing {
+                since: Instant::now(),
+            },
+            idle,
+        });
         Ok(())
     }
 
@@ -72,18 +107,28 @@ impl Task {
             return Ok(Arc::clone(place));
         }
         let name = self.binding.session.to_string();
-        let place = Arc::new(OwnPlace::open(self.shared.machine.clone(), &name, self.workspace())?);
+        let place = Arc::new(OwnPlace::open(
+            self.shared.machine.clone(),
+            &name,
+            self.workspace(),
+        )?);
         self.place = Some(Arc::clone(&place));
         Ok(place)
     }
 
     /// The Session's variables. An Environment without its complete snapshot runs nothing (RP-9.24).
     async fn environment(&self) -> Result<Vec<(String, Secret)>, PrepareCode> {
-        let Some(environment) = self.binding.environment else { return Ok(Vec::new()) };
-        self.shared.store.load(self.binding.session, environment).await.map_err(|error| {
-            tracing::warn!(%error, "the Environment's snapshot cannot be used");
-            PrepareCode::PreparationFailed
-        })
+        let Some(environment) = self.binding.environment else {
+            return Ok(Vec::new());
+        };
+        self.shared
+            .store
+            .load(self.binding.session, environment)
+            .await
+            .map_err(|error| {
+                tracing::warn!(%error, "the Environment's snapshot cannot be used");
+                PrepareCode::PreparationFailed
+            })
     }
 
     fn relay(&self, place: &OwnPlace, model: &Model) -> Result<(String, Grant), PrepareCode> {
@@ -92,8 +137,14 @@ impl Task {
             tracing::warn!(%error, "the model provider's address is refused");
             PrepareCode::InvalidConfiguration
         })?;
-        let protocol = ModelProtocol::from_name(model.protocol.as_str()).ok_or(PrepareCode::UnsupportedConfiguration)?;
-        let route = Route { protocol, upstream, loopback, key: model.api_key.clone() };
+        let protocol = ModelProtocol::from_name(model.protocol.as_str())
+            .ok_or(PrepareCode::UnsupportedConfiguration)?;
+        let route = Route {
+            protocol,
+            upstream,
+            loopback,
+            key: model.api_key.clone(),
+        };
         place.relay(route).map_err(|error| {
             tracing::error!(%error, "no route through the model relay");
             PrepareCode::PreparationFailed

@@ -58,7 +58,12 @@ pub struct Session {
 impl Session {
     /// Starts the task. `harness` is the Session's; each of its configurations must name it.
     #[must_use]
-    pub fn spawn(binding: Binding, harness: Option<HarnessId>, shared: Arc<Shared>, out: mpsc::UnboundedSender<Command>) -> Self {
+    pub fn spawn(
+        binding: Binding,
+        harness: Option<HarnessId>,
+        shared: Arc<Shared>,
+        out: mpsc::UnboundedSender<Command>,
+    ) -> Self {
         let (orders, inbox) = mpsc::unbounded_channel();
         let task = tokio::spawn(Task::new(binding, harness, shared, out).live(inbox));
         Self { orders, task }
@@ -94,8 +99,12 @@ pub(super) struct Live {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    Preparing { since: Instant },
-    Idle { since: Instant },
+    Preparing {
+        since: Instant,
+    },
+    Idle {
+        since: Instant,
+    },
     /// Pinned by an admission that is ready (D11).
     Reserved(PrepareId),
     Running(RunId),
@@ -124,7 +133,12 @@ pub(super) struct Task {
 }
 
 impl Task {
-    fn new(binding: Binding, harness: Option<HarnessId>, shared: Arc<Shared>, out: mpsc::UnboundedSender<Command>) -> Self {
+    fn new(
+        binding: Binding,
+        harness: Option<HarnessId>,
+        shared: Arc<Shared>,
+        out: mpsc::UnboundedSender<Command>,
+    ) -> Self {
         let (reporter, reports) = mpsc::unbounded_channel();
         let exports = Exports::new(binding, out.clone());
         Self {
@@ -182,7 +196,9 @@ impl Task {
                 tracing::debug!(session = %self.binding.session, "an idle Executor is closed");
                 self.close_executor(None);
             }
-            Some(State::Preparing { .. }) if late => self.close_executor(Some(PrepareCode::PreparationFailed)),
+            Some(State::Preparing { .. }) if late => {
+                self.close_executor(Some(PrepareCode::PreparationFailed))
+            }
             _ => {}
         }
     }
@@ -217,7 +233,11 @@ impl Task {
                 let (prepare_id, configuration) = (*prepare_id, configuration.clone());
                 if let Err(code) = self.open(configuration).await {
                     self.waiting = None;
-                    self.send(Command::PrepareFailed { prepare_id, code, rejected: true });
+                    self.send(Command::PrepareFailed {
+                        prepare_id,
+                        code,
+                        rejected: true,
+                    });
                 }
             }
             (Some(_), Some(_)) | (_, None) => {}
@@ -228,7 +248,10 @@ impl Task {
         if let Some(live) = &mut self.live {
             live.state = State::Reserved(prepare_id);
             let executor_id = live.executor.id();
-            self.send(Command::Prepared { prepare_id, executor_id });
+            self.send(Command::Prepared {
+                prepare_id,
+                executor_id,
+            });
         }
     }
 
@@ -254,7 +277,10 @@ impl Task {
     pub(super) fn run(&self) -> Option<RunId> {
         match self.live.as_ref()?.state {
             State::Running(run) => Some(run),
-            State::Preparing { .. } | State::Idle { .. } | State::Reserved(_) | State::Closing(_) => None,
+            State::Preparing { .. }
+            | State::Idle { .. }
+            | State::Reserved(_)
+            | State::Closing(_) => None,
         }
     }
 

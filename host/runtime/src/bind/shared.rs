@@ -24,7 +24,10 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { executor_idle: Duration::from_secs(600), loopback_models: LoopbackHttp::Refused }
+        Self {
+            executor_idle: Duration::from_secs(600),
+            loopback_models: LoopbackHttp::Refused,
+        }
     }
 }
 
@@ -56,7 +59,13 @@ pub struct Shared {
 impl Shared {
     /// With nothing in use.
     #[must_use]
-    pub fn new(machine: Machine, workspace: Option<PathBuf>, store: Store, capacity: Capacity, catalogue: Catalogue) -> Self {
+    pub fn new(
+        machine: Machine,
+        workspace: Option<PathBuf>,
+        store: Store,
+        capacity: Capacity,
+        catalogue: Catalogue,
+    ) -> Self {
         Self {
             machine,
             workspace,
@@ -71,12 +80,20 @@ impl Shared {
     /// The harnesses that are installed now.
     #[must_use]
     pub fn catalogue(&self) -> Arc<Catalogue> {
-        Arc::clone(&self.catalogue.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(
+            &self
+                .catalogue
+                .read()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
     }
 
     /// After a new discovery. Executors keep what they were made with (RP-7.5).
     pub fn set_catalogue(&self, catalogue: Catalogue) {
-        *self.catalogue.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(catalogue);
+        *self
+            .catalogue
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = Arc::new(catalogue);
     }
 
     /// What Core decided.
@@ -94,7 +111,9 @@ impl Shared {
     #[must_use]
     pub fn active(&self) -> Active {
         let board = self.board();
-        let count = |pick: fn(&Occupancy) -> bool| u32::try_from(board.values().filter(|o| pick(o)).count()).unwrap_or(u32::MAX);
+        let count = |pick: fn(&Occupancy) -> bool| {
+            u32::try_from(board.values().filter(|o| pick(o)).count()).unwrap_or(u32::MAX)
+        };
         Active {
             runs: count(|o| o.run),
             executors: count(|o| o.executor),

@@ -38,11 +38,21 @@ impl Task {
     async fn work(&mut self, work: Work) {
         match work {
             Work::Bind { id, .. } => self.answer(id, Answer::Ok(Proof::Bound)),
-            Work::Release { id, remove_home, .. } => self.release(id, remove_home),
+            Work::Release {
+                id, remove_home, ..
+            } => self.release(id, remove_home),
             Work::Initialize { id, step, .. } => self.initialize(id, step).await,
-            Work::Prepare { prepare_id, configuration, .. } => self.prepare(prepare_id, *configuration),
+            Work::Prepare {
+                prepare_id,
+                configuration,
+                ..
+            } => self.prepare(prepare_id, *configuration),
             Work::Start { start, .. } => self.start(start),
-            Work::Input { id, run_id, message } => {
+            Work::Input {
+                id,
+                run_id,
+                message,
+            } => {
                 self.run_request(id, run_id, execute::Order::Input(id, run_id, message));
             }
             Work::Cancel { id, run_id } => {
@@ -51,25 +61,42 @@ impl Task {
             }
             Work::FunctionResult { id, result } => {
                 let run_id = result.run_id;
-                self.run_request(id, run_id, execute::Order::Result(id, run_id, native_result(result)));
+                self.run_request(
+                    id,
+                    run_id,
+                    execute::Order::Result(id, run_id, native_result(result)),
+                );
             }
             Work::Export { id, export, .. } => match self.workspace() {
                 Some(workspace) => self.exports.start(id, export, workspace),
                 None => self.reject(id, RefusalCode::Unavailable),
             },
-            Work::List { id, .. } | Work::Write { id, .. } | Work::Quiesce { id, .. } | Work::Thaw { id, .. } => {
+            Work::List { id, .. }
+            | Work::Write { id, .. }
+            | Work::Quiesce { id, .. }
+            | Work::Thaw { id, .. } => {
                 self.reject(id, RefusalCode::Unsupported);
             }
         }
     }
 
     fn admission_ended(&mut self, prepare_id: PrepareId) {
-        if self.waiting.as_ref().is_some_and(|(waiting, _)| *waiting == prepare_id) {
+        if self
+            .waiting
+            .as_ref()
+            .is_some_and(|(waiting, _)| *waiting == prepare_id)
+        {
             self.waiting = None;
         }
         // Releasing an admission closes no Executor (RP-10.8).
-        if let Some(live) = self.live.as_mut().filter(|live| live.state == State::Reserved(prepare_id)) {
-            live.state = State::Idle { since: Instant::now() };
+        if let Some(live) = self
+            .live
+            .as_mut()
+            .filter(|live| live.state == State::Reserved(prepare_id))
+        {
+            live.state = State::Idle {
+                since: Instant::now(),
+            };
         }
     }
 
@@ -82,21 +109,43 @@ impl Task {
     }
 
     pub(super) async fn finish_release(&mut self, id: FrameId, remove_home: bool) {
-        let mut proof = if self.unconfirmed { Err(()) } else { Ok(Proof::Released) };
+        let mut proof = if self.unconfirmed {
+            Err(())
+        } else {
+            Ok(Proof::Released)
+        };
         if remove_home && proof.is_ok() {
             proof = match self.open_place() {
-                Ok(place) => place.remove_home().await.map(|()| Proof::HomeRemoved).map_err(drop),
+                Ok(place) => place
+                    .remove_home()
+                    .await
+                    .map(|()| Proof::HomeRemoved)
+                    .map_err(drop),
                 Err(_) => Err(()),
             };
             self.place = None;
         }
         self.over = proof.is_ok();
         let code = Code::Refusal(RefusalCode::CleanupUnconfirmed);
-        self.answer(id, proof.map_or(Answer::Failed { code, exit_code: None }, Answer::Ok));
+        self.answer(
+            id,
+            proof.map_or(
+                Answer::Failed {
+                    code,
+                    exit_code: None,
+                },
+                Answer::Ok,
+            ),
+        );
     }
 
     async fn initialize(&mut self, id: FrameId, step: InitStep) {
-        let Binding { session, environment: Some(environment), .. } = self.binding else {
+        let Binding {
+            session,
+            environment: Some(environment),
+            ..
+        } = self.binding
+        else {
             return self.reject(id, PrepareCode::UnsupportedPreparation);
         };
         let store = self.shared.store.clone();
@@ -105,12 +154,16 @@ impl Task {
                 let env = env.into_iter().map(|v| (v.name, v.value)).collect();
                 store.configure(session, environment, env).await
             }
-            InitStep::Finalize { sources } if sources.is_empty() => store.finalize(session, environment).await,
+            InitStep::Finalize { sources } if sources.is_empty() => {
+                store.finalize(session, environment).await
+            }
             InitStep::Finalize { .. }
             | InitStep::File { .. }
             | InitStep::Npm { .. }
             | InitStep::Python { .. }
-            | InitStep::Setup { .. } => return self.reject(id, PrepareCode::UnsupportedPreparation),
+            | InitStep::Setup { .. } => {
+                return self.reject(id, PrepareCode::UnsupportedPreparation);
+            }
         };
         let code = Code::Refusal(RefusalCode::StepFailed);
         let answer = match result {
@@ -119,7 +172,10 @@ impl Task {
                 tracing::warn!(%error, "an initialization step failed");
                 match error {
                     StepError::Refused => Answer::Rejected(Code::Refusal(RefusalCode::InvalidBody)),
-                    StepError::Conflict => Answer::Failed { code, exit_code: None },
+                    StepError::Conflict => Answer::Failed {
+                        code,
+                        exit_code: None,
+                    },
                     StepError::Io(_) => Answer::Unknown(code),
                 }
             }
@@ -130,7 +186,11 @@ impl Task {
     fn prepare(&mut self, prepare_id: PrepareId, configuration: ExecutionConfiguration) {
         match self.admissible(&configuration) {
             Ok(()) => self.waiting = Some((prepare_id, configuration)),
-            Err(code) => self.send(Command::PrepareFailed { prepare_id, code, rejected: true }),
+            Err(code) => self.send(Command::PrepareFailed {
+                prepare_id,
+                code,
+                rejected: true,
+            }),
         }
     }
 
@@ -141,16 +201,26 @@ impl Task {
         if self.unconfirmed {
             return Err(PrepareCode::CleanupUnconfirmed);
         }
-        let other_harness = self.harness.as_ref().is_some_and(|bound| *bound != configuration.harness);
-        let other_workspace = (configuration.workspace == Workspace::Bound) != self.workspace().is_some();
+        let other_harness = self
+            .harness
+            .as_ref()
+            .is_some_and(|bound| *bound != configuration.harness);
+        let other_workspace =
+            (configuration.workspace == Workspace::Bound) != self.workspace().is_some();
         if other_harness || other_workspace {
             return Err(PrepareCode::InvalidConfiguration);
         }
         match &self.live {
             _ if self.waiting.is_some() => Err(PrepareCode::Busy),
-            Some(Live { state: State::Reserved(_) | State::Running(_), .. }) => Err(PrepareCode::Busy),
+            Some(Live {
+                state: State::Reserved(_) | State::Running(_),
+                ..
+            }) => Err(PrepareCode::Busy),
             // It waits for the end of the former Executor.
-            Some(Live { state: State::Closing(_), .. }) => Ok(()),
+            Some(Live {
+                state: State::Closing(_),
+                ..
+            }) => Ok(()),
             Some(live) if live.configuration.serves(configuration) => Ok(()),
             // A later configuration is never switched to under a retained Executor (RP-10.17).
             Some(_) => Err(PrepareCode::ConfigurationConflict),
@@ -160,16 +230,27 @@ impl Task {
     }
 
     fn start(&mut self, start: ExecutionStart) {
-        let ExecutionStart { prepare_id, executor_id, run_id, input } = start;
+        let ExecutionStart {
+            prepare_id,
+            executor_id,
+            run_id,
+            input,
+        } = start;
         let may_run = self.shared.may_run();
-        let reserved = |live: &&mut Live| live.executor.id() == executor_id && live.state == State::Reserved(prepare_id);
+        let reserved = |live: &&mut Live| {
+            live.executor.id() == executor_id && live.state == State::Reserved(prepare_id)
+        };
         let code = match self.live.as_mut().filter(reserved) {
             Some(live) if may_run => {
                 live.state = State::Running(run_id);
-                return live.executor.order(execute::Order::Start { run: run_id, input });
+                return live
+                    .executor
+                    .order(execute::Order::Start { run: run_id, input });
             }
             Some(live) => {
-                live.state = State::Idle { since: Instant::now() };
+                live.state = State::Idle {
+                    since: Instant::now(),
+                };
                 PrepareCode::Capacity
             }
             None => PrepareCode::ExecutorUnavailable,

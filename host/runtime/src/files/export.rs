@@ -51,7 +51,9 @@ impl From<Gone> for ExportFailure {
 impl From<ExportError> for ExportFailure {
     fn from(error: ExportError) -> Self {
         Self::Refused(match error {
-            ExportError::NotDirectory | ExportError::SpecialFile | ExportError::Name => RefusalCode::OutputsUnusable,
+            ExportError::NotDirectory | ExportError::SpecialFile | ExportError::Name => {
+                RefusalCode::OutputsUnusable
+            }
             ExportError::Changed => RefusalCode::SourceChanged,
             ExportError::Limit(_) => RefusalCode::LimitExceeded,
             ExportError::Io(_) => RefusalCode::Unavailable,
@@ -69,9 +71,16 @@ impl From<std::io::Error> for ExportFailure {
 ///
 /// # Errors
 /// See [`ExportFailure`]; what the sink has by then is no capture (RP-15.19).
-pub fn export(workspace: &Path, have: &[HaveFile], sink: &mut dyn Sink) -> Result<(u64, u64), ExportFailure> {
+pub fn export(
+    workspace: &Path,
+    have: &[HaveFile],
+    sink: &mut dyn Sink,
+) -> Result<(u64, u64), ExportFailure> {
     let folder = Folder::open(workspace)?;
-    let known: HashMap<&str, &str> = have.iter().map(|file| (file.path.as_str(), file.sha256.as_str())).collect();
+    let known: HashMap<&str, &str> = have
+        .iter()
+        .map(|file| (file.path.as_str(), file.sha256.as_str()))
+        .collect();
     // Digests first, so that a file that Core has costs no bytes on the wire (RP-15.20).
     let mut skipped = HashMap::new();
     if !known.is_empty() {
@@ -92,7 +101,9 @@ pub fn export(workspace: &Path, have: &[HaveFile], sink: &mut dyn Sink) -> Resul
         sink.entry(file.path(), file.size())?;
         match skipped.get(file.path()) {
             // Read once more: it may have changed since, and then Core does not have it.
-            Some(digest) if copy(&mut file, None)? != *digest => return Err(ExportError::Changed.into()),
+            Some(digest) if copy(&mut file, None)? != *digest => {
+                return Err(ExportError::Changed.into());
+            }
             Some(digest) => sink.end(digest.clone(), true)?,
             None => {
                 let digest = copy(&mut file, Some(sink))?;
@@ -107,7 +118,9 @@ pub fn export(workspace: &Path, have: &[HaveFile], sink: &mut dyn Sink) -> Resul
 }
 
 fn next(export: &mut Option<machine::files::Export>) -> Result<Option<ExportFile>, ExportError> {
-    export.as_mut().map_or(Ok(None), machine::files::Export::next)
+    export
+        .as_mut()
+        .map_or(Ok(None), machine::files::Export::next)
 }
 
 /// Reads a file to its end and answers its digest; never hands on more than its announced size.
@@ -134,7 +147,11 @@ fn copy(file: &mut ExportFile, mut sink: Option<&mut dyn Sink>) -> Result<String
             sink.bytes(&buffer[..filled], sent == size)?;
         }
     }
-    if sent == size { Ok(hex::encode(hash.finalize())) } else { Err(ExportError::Changed.into()) }
+    if sent == size {
+        Ok(hex::encode(hash.finalize()))
+    } else {
+        Err(ExportError::Changed.into())
+    }
 }
 
 #[cfg(test)]
@@ -148,7 +165,8 @@ mod tests {
 
     impl Sink for Kept {
         fn entry(&mut self, path: &str, _size: u64) -> Result<(), Gone> {
-            self.0.push((path.to_owned(), Vec::new(), String::new(), false));
+            self.0
+                .push((path.to_owned(), Vec::new(), String::new(), false));
             Ok(())
         }
         fn bytes(&mut self, bytes: &[u8], _last: bool) -> Result<(), Gone> {
@@ -181,11 +199,20 @@ mod tests {
         symlink("/etc/passwd", outputs.join("link")).unwrap();
         symlink("/etc", outputs.join("folder")).unwrap();
         let have = vec![
-            HaveFile { path: "z".into(), sha256: sha(&big) },
-            HaveFile { path: "a".into(), sha256: sha(b"other") },
+            HaveFile {
+                path: "z".into(),
+                sha256: sha(&big),
+            },
+            HaveFile {
+                path: "a".into(),
+                sha256: sha(b"other"),
+            },
         ];
         let mut kept = Kept::default();
-        assert_eq!(export(folder.path(), &have, &mut kept), Ok((3, 2 * (CHUNK as u64 + 1))));
+        assert_eq!(
+            export(folder.path(), &have, &mut kept),
+            Ok((3, 2 * (CHUNK as u64 + 1)))
+        );
         kept.0.sort();
         let expected = vec![
             ("a".to_owned(), vec![], sha(b""), false),

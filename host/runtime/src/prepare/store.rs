@@ -73,7 +73,9 @@ impl Store {
     /// Below this folder, which is made when it is needed.
     #[must_use]
     pub fn new(root: PathBuf) -> Self {
-        Self { root: Arc::new(root) }
+        Self {
+            root: Arc::new(root),
+        }
     }
 
     /// Writes the private prepared snapshot: the Session's variables.
@@ -87,11 +89,18 @@ impl Store {
         env: Vec<(String, String)>,
     ) -> Result<(), StepError> {
         let unique: BTreeMap<String, String> = env.iter().cloned().collect();
-        let fits = env.len() <= VARIABLES && unique.len() == env.len() && unique.iter().all(|(n, v)| is_allowed(n, v));
+        let fits = env.len() <= VARIABLES
+            && unique.len() == env.len()
+            && unique.iter().all(|(n, v)| is_allowed(n, v));
         if !fits {
             return Err(StepError::Refused);
         }
-        let prepared = Prepared { version: 1, session, environment, env: unique };
+        let prepared = Prepared {
+            version: 1,
+            session,
+            environment,
+            env: unique,
+        };
         self.on_disk(move |store| {
             let _lock = store.lock(environment).map_err(StepError::Io)?;
             if store.completion(environment).exists() || store.installed(environment).exists() {
@@ -106,16 +115,23 @@ impl Store {
     ///
     /// # Errors
     /// See [`StepError`].
-    pub async fn finalize(&self, session: SessionId, environment: EnvironmentId) -> Result<(), StepError> {
+    pub async fn finalize(
+        &self,
+        session: SessionId,
+        environment: EnvironmentId,
+    ) -> Result<(), StepError> {
         let installed = of_nothing(session, environment);
         self.on_disk(move |store| {
             let _lock = store.lock(environment).map_err(StepError::Io)?;
-            let there: Option<Installed> = read(&store.installed(environment)).map_err(|_| StepError::Conflict)?;
+            let there: Option<Installed> =
+                read(&store.installed(environment)).map_err(|_| StepError::Conflict)?;
             match there {
                 Some(there) if there != installed => return Err(StepError::Conflict),
                 Some(_) => {}
                 None if store.completion(environment).exists() => return Err(StepError::Conflict),
-                None => publish(&store.installed(environment), &installed).map_err(StepError::Io)?,
+                None => {
+                    publish(&store.installed(environment), &installed).map_err(StepError::Io)?
+                }
             }
             publish(&store.completion(environment), &installed).map_err(StepError::Io)
         })
@@ -126,7 +142,11 @@ impl Store {
     ///
     /// # Errors
     /// See [`LoadError`].
-    pub async fn load(&self, session: SessionId, environment: EnvironmentId) -> Result<Vec<(String, Secret)>, LoadError> {
+    pub async fn load(
+        &self,
+        session: SessionId,
+        environment: EnvironmentId,
+    ) -> Result<Vec<(String, Secret)>, LoadError> {
         let expected = of_nothing(session, environment);
         let store = self.clone();
         let loaded = tokio::task::spawn_blocking(move || {
@@ -137,19 +157,31 @@ impl Store {
             }
             match read::<Prepared>(&store.prepared(environment))? {
                 None => Ok(Vec::new()),
-                Some(prepared) if prepared.session == session && prepared.environment == environment => {
-                    Ok(prepared.env.into_iter().map(|(name, value)| (name, Secret::from(value))).collect())
+                Some(prepared)
+                    if prepared.session == session && prepared.environment == environment =>
+                {
+                    Ok(prepared
+                        .env
+                        .into_iter()
+                        .map(|(name, value)| (name, Secret::from(value)))
+                        .collect())
                 }
                 Some(_) => Err(LoadError::Unusable),
             }
         });
-        loaded.await.map_err(|error| LoadError::Io(io::Error::other(error)))?
+        loaded
+            .await
+            .map_err(|error| LoadError::Io(io::Error::other(error)))?
     }
 
-    async fn on_disk(&self, work: impl FnOnce(Self) -> Result<(), StepError> + Send + 'static) -> Result<(), StepError> {
+    async fn on_disk(
+        &self,
+        work: impl FnOnce(Self) -> Result<(), StepError> + Send + 'static,
+    ) -> Result<(), StepError> {
         let store = self.clone();
         let done = tokio::task::spawn_blocking(move || work(store));
-        done.await.map_err(|error| StepError::Io(io::Error::other(error)))?
+        done.await
+            .map_err(|error| StepError::Io(io::Error::other(error)))?
     }
 
     fn folder(&self, environment: EnvironmentId) -> PathBuf {
@@ -171,23 +203,40 @@ impl Store {
 
     /// Stops a concurrent installation (RP-9.23) for as long as the file is held.
     fn lock(&self, environment: EnvironmentId) -> io::Result<File> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(self.folder(environment))?;
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(self.folder(environment))?;
         let path = self.root.join(format!("{environment}.lock"));
-        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path)?;
         file.lock()?;
         Ok(file)
     }
 }
 
 fn of_nothing(session: SessionId, environment: EnvironmentId) -> Installed {
-    Installed { version: 1, session, environment, selection: hex::encode(Sha256::digest(b"[]")) }
+    Installed {
+        version: 1,
+        session,
+        environment,
+        selection: hex::encode(Sha256::digest(b"[]")),
+    }
 }
 
 /// RP-9.18
 fn is_allowed(name: &str, value: &str) -> bool {
     let letter = |b: u8| b.is_ascii_alphabetic() || b == b'_';
-    let well_formed = name.bytes().next().is_some_and(letter) && name.bytes().all(|b| letter(b) || b.is_ascii_digit());
-    let reserved = RESERVED.contains(&name) || RESERVED_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    let well_formed = name.bytes().next().is_some_and(letter)
+        && name.bytes().all(|b| letter(b) || b.is_ascii_digit());
+    let reserved = RESERVED.contains(&name)
+        || RESERVED_PREFIXES
+            .iter()
+            .any(|prefix| name.starts_with(prefix));
     well_formed && !reserved && !value.contains('\0')
 }
 
@@ -217,7 +266,10 @@ mod tests {
     use super::*;
 
     fn ids() -> (SessionId, EnvironmentId) {
-        (SessionId::new(Uuid::new_v4()), EnvironmentId::new(Uuid::new_v4()))
+        (
+            SessionId::new(Uuid::new_v4()),
+            EnvironmentId::new(Uuid::new_v4()),
+        )
     }
 
     fn store() -> (tempfile::TempDir, Store) {
@@ -235,14 +287,32 @@ mod tests {
     async fn an_empty_selection_is_published_and_loads_with_the_variables() {
         let (_folder, store) = store();
         let (session, environment) = ids();
-        assert!(matches!(store.load(session, environment).await, Err(LoadError::Unusable)));
-        store.configure(session, environment, env("A", "canary")).await.unwrap();
-        assert!(matches!(store.load(session, environment).await, Err(LoadError::Unusable)), "not finalized");
+        assert!(matches!(
+            store.load(session, environment).await,
+            Err(LoadError::Unusable)
+        ));
+        store
+            .configure(session, environment, env("A", "canary"))
+            .await
+            .unwrap();
+        assert!(
+            matches!(
+                store.load(session, environment).await,
+                Err(LoadError::Unusable)
+            ),
+            "not finalized"
+        );
         store.finalize(session, environment).await.unwrap();
         store.finalize(session, environment).await.unwrap();
         let loaded = store.load(session, environment).await.unwrap();
-        assert_eq!(loaded, vec![("A".to_owned(), Secret::from("canary".to_owned()))]);
-        assert!(matches!(store.configure(session, environment, vec![]).await, Err(StepError::Conflict)));
+        assert_eq!(
+            loaded,
+            vec![("A".to_owned(), Secret::from("canary".to_owned()))]
+        );
+        assert!(matches!(
+            store.configure(session, environment, vec![]).await,
+            Err(StepError::Conflict)
+        ));
     }
 
     // RP-9.23, RP-9.24
@@ -252,11 +322,23 @@ mod tests {
         let (session, environment) = ids();
         store.finalize(session, environment).await.unwrap();
         let (stranger, _) = ids();
-        assert!(matches!(store.load(stranger, environment).await, Err(LoadError::Unusable)));
-        assert!(matches!(store.finalize(stranger, environment).await, Err(StepError::Conflict)));
+        assert!(matches!(
+            store.load(stranger, environment).await,
+            Err(LoadError::Unusable)
+        ));
+        assert!(matches!(
+            store.finalize(stranger, environment).await,
+            Err(StepError::Conflict)
+        ));
         fs::remove_file(store.installed(environment)).unwrap();
-        assert!(matches!(store.load(session, environment).await, Err(LoadError::Unusable)));
-        assert!(matches!(store.finalize(session, environment).await, Err(StepError::Conflict)));
+        assert!(matches!(
+            store.load(session, environment).await,
+            Err(LoadError::Unusable)
+        ));
+        assert!(matches!(
+            store.finalize(session, environment).await,
+            Err(StepError::Conflict)
+        ));
         assert!(!store.installed(environment).exists());
     }
 
@@ -266,14 +348,27 @@ mod tests {
         let (_folder, store) = store();
         let (session, environment) = ids();
         for (name, value) in [
-            ("PATH", "x"), ("OPENAI_API_KEY", "x"), ("OAC_X", "x"), ("CODEX_HOME", "x"), ("1A", "x"), ("A-B", "x"), ("", "x"),
-            ("A=B", "x"), ("A", "nul\0"),
+            ("PATH", "x"),
+            ("OPENAI_API_KEY", "x"),
+            ("OAC_X", "x"),
+            ("CODEX_HOME", "x"),
+            ("1A", "x"),
+            ("A-B", "x"),
+            ("", "x"),
+            ("A=B", "x"),
+            ("A", "nul\0"),
         ] {
-            let refused = store.configure(session, environment, env(name, value)).await.unwrap_err();
+            let refused = store
+                .configure(session, environment, env(name, value))
+                .await
+                .unwrap_err();
             assert!(matches!(refused, StepError::Refused), "{name}");
         }
         let twice = [env("A", "canary"), env("A", "canary")].concat();
-        let refused = store.configure(session, environment, twice).await.unwrap_err();
+        let refused = store
+            .configure(session, environment, twice)
+            .await
+            .unwrap_err();
         assert!(!format!("{refused:?} {refused}").contains("canary"));
     }
 }

@@ -62,7 +62,11 @@ impl Relay {
             .map_err(RelayError::Listen)?;
         let address = listener.local_addr().map_err(RelayError::Listen)?;
         let (routes, stop) = (Routes::default(), CancellationToken::new());
-        let forwarder = Arc::new(Forwarder { routes: routes.clone(), client, loopback_client });
+        let forwarder = Arc::new(Forwarder {
+            routes: routes.clone(),
+            client,
+            loopback_client,
+        });
         tokio::spawn(accept(listener, forwarder, stop.clone()));
         Ok(Self {
             address,

@@ -53,7 +53,10 @@ async fn relay_to(url: &str, protocol: ModelProtocol) -> (Relay, Grant) {
     let upstream = ModelUrl::parse(url, LoopbackHttp::Allowed).unwrap();
     let grant = relay
         .open(Route {
-            protocol, upstream, loopback: LoopbackHttp::Allowed, key: domain::Secret::from(KEY.to_owned()),
+            protocol,
+            upstream,
+            loopback: LoopbackHttp::Allowed,
+            key: domain::Secret::from(KEY.to_owned()),
         })
         .unwrap();
     (relay, grant)
