@@ -4,6 +4,7 @@
 //! message, a command or the time goes in; messages, notices and a close come out. Core's gateway and the daemon's link are
 //! pumps around them, and `tests/simulation` lets them talk over a network that loses, delays and repeats.
 
+pub mod bootstrap;
 pub mod core_end;
 pub mod moment;
 pub mod runtime_end;

@@ -30,3 +30,13 @@ pub use spawner::{Spawner, StartError};
 
 /// Bytes into the program; dropping it closes the program's standard input.
 pub type Input = tokio::net::unix::pipe::Sender;
+
+/// Makes this process unreadable for others of its account: no core dump, no `/proc/self/mem`, no tracer (LOC-009).
+///
+/// # Errors
+/// The system refuses it.
+#[cfg(target_os = "linux")]
+pub fn forbid_inspection() -> std::io::Result<()> {
+    use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
+}

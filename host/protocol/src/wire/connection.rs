@@ -99,6 +99,10 @@ pub struct Limits {
     pub turn_events: u64,
     /// Bytes of one Turn's events.
     pub turn_bytes: u64,
+    /// An Executor without work is closed after so many milliseconds.
+    pub executor_idle_ms: u64,
+    /// Model providers may be on the Runtime's own machine: the one exception to MDL-002, for development and tests.
+    pub loopback_models: bool,
 }
 
 impl Default for Limits {
@@ -108,6 +112,8 @@ impl Default for Limits {
             unacked_events: super::limits::UNACKED_EVENTS,
             turn_events: 65_536,
             turn_bytes: 32 * 1024 * 1024,
+            executor_idle_ms: 600_000,
+            loopback_models: false,
         }
     }
 }

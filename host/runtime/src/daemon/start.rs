@@ -1,0 +1,226 @@
+//! Puts a daemon together and runs it.
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use domain::{InstanceId, run::Placement};
+use machine::process::{Spawner, forbid_inspection};
+use plugin_host::Harness;
+use protocol::{
+    bootstrap::BootstrapFile,
+    runtime_end::{Command, Identity, RuntimeEnd},
+    wire::{Capacity, WorkspaceFacts},
+};
+use sha2::{Digest as _, Sha256};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::settings::{DaemonError, Settings};
+use crate::{
+    bind::Shared,
+    harness::Catalogue,
+    link::{Dialer, Link, LinkSettings, Router},
+    place::Machine,
+    prepare::Store,
+    relay::Relay,
+};
+
+/// How often the harness folder is looked at.
+const RESCAN: Duration = Duration::from_secs(5);
+
+/// Runs the daemon until `stop` is cancelled and everything of it has ended.
+///
+/// # Errors
+/// See [`DaemonError`]; nothing was dialled then.
+pub async fn run(settings: Settings, stop: CancellationToken) -> Result<(), DaemonError> {
+    let bootstrap = read_bootstrap(&settings.bootstrap)?;
+    let state = settings
+        .bootstrap
+        .parent()
+        .map(Path::to_owned)
+        .unwrap_or_else(|| "/".into());
+    // Before anything is dialled: a second daemon of this home must not exist (RP-3.17).
+    let _lock = lock(&state)?;
+    forbid_inspection().map_err(DaemonError::Processes)?;
+    let workspace = bootstrap
+        .workspace
+        .as_ref()
+        .map(|path| open_workspace(path))
+        .transpose()?;
+    let homes = settings
+        .home
+        .clone()
+        .unwrap_or_else(|| state.with_file_name("home"));
+    private_folder(&homes).map_err(|error| DaemonError::State(homes.clone(), error))?;
+
+    let spawner = Spawner::new(&settings.own_program);
+    spawner.adopt_orphans().map_err(DaemonError::Processes)?;
+    let linked = plugin_host::harnesses()?;
+    let placement = if workspace.is_some() {
+        Placement::Hosted
+    } else {
+        Placement::None
+    };
+    let catalogue = Catalogue::discover(&linked, &settings.harness_dir, placement, &spawner).await;
+    let offers = catalogue.offers().to_vec();
+
+    let relay = Arc::new(Relay::start().await?);
+    let machine = Machine {
+        spawner: spawner.clone(),
+        relay,
+        homes,
+        hidden: vec![state.clone()],
+    };
+    let capacity = match workspace {
+        Some(_) => Capacity {
+            runs: 1,
+            executors: 1,
+            preparing: 1,
+        },
+        None => engine_capacity(settings.engine_runs),
+    };
+    let store = Store::new(state.join("initialization"));
+    let shared = Arc::new(Shared::new(
+        machine,
+        workspace.clone(),
+        store,
+        capacity,
+        catalogue,
+    ));
+
+    let (out, commands) = mpsc::unbounded_channel();
+    let identity = identity(&settings, &bootstrap, workspace.as_deref(), capacity);
+    let end = RuntimeEnd::new(identity, offers);
+    let router = Router::new(Arc::clone(&shared), out.clone());
+    let dialer = Dialer::new(
+        &bootstrap.core_url,
+        bootstrap.device_id,
+        bootstrap.credential.clone(),
+    )?;
+    drop(bootstrap);
+
+    let rescan = rescan(
+        linked,
+        settings.harness_dir,
+        placement,
+        spawner,
+        shared,
+        out,
+    );
+    let rescan = tokio::spawn(rescan);
+    Link::new(LinkSettings {
+        end,
+        dialer,
+        router,
+        commands,
+        stop,
+    })
+    .run()
+    .await;
+    rescan.abort();
+    Ok(())
+}
+
+fn read_bootstrap(path: &Path) -> Result<BootstrapFile, DaemonError> {
+    let bytes = fs::read(path).map_err(|error| DaemonError::Bootstrap(path.to_owned(), error))?;
+    Ok(BootstrapFile::read(&bytes)?)
+}
+
+fn lock(state: &Path) -> Result<File, DaemonError> {
+    let unusable = |error| DaemonError::State(state.to_owned(), error);
+    let path = state.join("daemon.lock");
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+        .map_err(unusable)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(DaemonError::Taken(state.to_owned())),
+        Err(TryLockError::Error(error)) => Err(unusable(error)),
+    }
+}
+
+fn open_workspace(path: &Path) -> Result<PathBuf, DaemonError> {
+    let usable = path.canonicalize().and_then(|path| {
+        if path.is_dir() {
+            Ok(path)
+        } else {
+            Err(io::ErrorKind::NotADirectory.into())
+        }
+    });
+    usable.map_err(|error| DaemonError::Workspace(path.to_owned(), error))
+}
+
+fn private_folder(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+}
+
+fn engine_capacity(runs: u32) -> Capacity {
+    // Idle Executors are kept for their next Turn, so there are more of them than Runs.
+    Capacity {
+        runs,
+        executors: runs.saturating_mul(8),
+        preparing: runs,
+    }
+}
+
+fn identity(
+    settings: &Settings,
+    bootstrap: &BootstrapFile,
+    workspace: Option<&Path>,
+    capacity: Capacity,
+) -> Identity {
+    let hash = |path: &Path| hex::encode(Sha256::digest(path.as_os_str().as_encoded_bytes()));
+    Identity {
+        build: settings.build.clone(),
+        installation_id: bootstrap.installation_id,
+        device_id: bootstrap.device_id,
+        instance_id: InstanceId::new(Uuid::new_v4()),
+        dedicated: bootstrap.environment_id,
+        os: std::env::consts::OS.to_owned(),
+        arch: std::env::consts::ARCH.to_owned(),
+        features: Vec::new(),
+        capacity,
+        workspace: WorkspaceFacts {
+            bound: workspace.is_some(),
+            canonical_hash: workspace.map(hash),
+            home_removal: true,
+        },
+    }
+}
+
+/// Looks for harnesses that were installed or removed while the daemon runs.
+async fn rescan(
+    linked: Vec<Harness>,
+    folder: PathBuf,
+    placement: Placement,
+    spawner: Spawner,
+    shared: Arc<Shared>,
+    out: mpsc::UnboundedSender<Command>,
+) {
+    loop {
+        tokio::time::sleep(RESCAN).await;
+        if !shared.catalogue().is_stale(&linked, &folder) {
+            continue;
+        }
+        let found = Catalogue::discover(&linked, &folder, placement, &spawner).await;
+        let offers = found.offers().to_vec();
+        shared.set_catalogue(found);
+        if out.send(Command::Offers(offers)).is_err() {
+            return;
+        }
+    }
+}
