@@ -3,10 +3,20 @@
 //! [`serve`] is the only entrance. Inside, data flows one way: `api` parses and answers, `domain` decides, `store` persists;
 //! the scheduler and the gateway act on what is committed. Memory holds caches, sockets and hints only.
 
+mod api;
+mod first_start;
+mod harnesses;
+mod http;
+mod hub;
+mod keys;
 pub mod peer;
 pub mod scheduler;
 mod serve;
 mod settings;
+mod state;
 
+pub use api::{Operation, operations};
+pub use first_start::FirstStartError;
+pub use harnesses::UnknownHarness;
 pub use serve::{Ready, ServeError, serve};
 pub use settings::{CoreSettings, Database, FirstProject};

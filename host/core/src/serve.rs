@@ -1,11 +1,27 @@
 //! Puts the parts of a Core together and runs them until told to stop.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::future::BoxFuture;
+use seal::{KeyRing, SealError, ServiceKey};
+use store::{Location, Store, StoreError, StoreSettings};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::settings::CoreSettings;
+use crate::api::Api;
+use crate::first_start::{self, FirstStartError};
+use crate::harnesses::{Harnesses, UnknownHarness};
+use crate::http::accept::accept;
+use crate::hub::Hub;
+use crate::keys::StreamKeys;
+use crate::settings::{CoreSettings, Database};
+use crate::state::Core;
+
+/// Name of the SQLite file in the data folder.
+const DATABASE_FILE: &str = "berth.db";
 
 /// What a caller learns once requests are accepted.
 #[derive(Debug, Clone)]
@@ -20,13 +36,31 @@ pub struct Ready {
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The address cannot be listened on (taken, not local, forbidden).
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}")]
     Listen {
         /// The address asked for.
         address: SocketAddr,
         /// What the system said.
         source: std::io::Error,
     },
+    /// The address of the listener is no URL.
+    #[error("the listener's address {0} cannot be written as a URL")]
+    Address(SocketAddr),
+    /// The service key is not one.
+    #[error("the service key cannot be used")]
+    ServiceKey(#[source] SealError),
+    /// The database cannot be opened, or failed for good.
+    #[error("the database cannot be used: {0}")]
+    Store(#[from] StoreError),
+    /// A linked plugin cannot be used.
+    #[error("a plugin cannot be used: {0}")]
+    Plugin(#[from] plugin_host::PluginError),
+    /// A setting names a harness that is not there.
+    #[error(transparent)]
+    Harness(#[from] UnknownHarness),
+    /// The first Project could not be made.
+    #[error("the first Project could not be made: {0}")]
+    FirstStart(#[from] FirstStartError),
 }
 
 /// Runs a Core: settings, store, recovery of the lease, gateway, then requests. Calls `ready` once, when the first request
@@ -34,48 +68,137 @@ pub enum ServeError {
 ///
 /// # Errors
 /// [`ServeError`] says what failed in words an operator can act on.
-pub async fn serve(
+pub fn serve<'a>(
     settings: CoreSettings,
     stop: CancellationToken,
-    ready: impl FnOnce(&Ready) + Send,
-) -> Result<(), ServeError> {
-    let listener = tokio::net::TcpListener::bind(settings.listen)
-        .await
-        .map_err(|source| ServeError::Listen {
+    ready: impl FnOnce(&Ready) + Send + 'a,
+) -> BoxFuture<'a, Result<(), ServeError>> {
+    Box::pin(async move {
+        let started = start(settings, stop).await?;
+        ready(&started.ready);
+        started.run().await
+    })
+}
+
+/// A Core whose parts stand and whose socket is bound; requests wait in its queue.
+struct Started {
+    ready: Ready,
+    core: Arc<Core>,
+    listener: TcpListener,
+    max_connections: usize,
+    drain: Duration,
+}
+
+/// Builds the parts in their order. Boxed like [`Started::run`]: what they wait for does not depend on the caller.
+fn start(
+    settings: CoreSettings,
+    stop: CancellationToken,
+) -> BoxFuture<'static, Result<Started, ServeError>> {
+    Box::pin(async move {
+        let harnesses = harnesses(&settings)?;
+        let store = open(&settings).await?;
+        let listener = listen(settings.listen).await?;
+        let address = listener.local_addr().map_err(|source| ServeError::Listen {
             address: settings.listen,
             source,
         })?;
-    let address = listener.local_addr().map_err(|source| ServeError::Listen {
-        address: settings.listen,
-        source,
-    })?;
-    let public_url = match settings.public_url {
-        Some(url) => url,
-        None => loopback(address),
+        let public_url = match settings.public_url {
+            Some(url) => url,
+            None => loopback(address)?,
+        };
+        if let Some(first) = settings.first_project {
+            first_start::ensure(store.clone(), first).await?;
+        }
+        let core = Arc::new(Core {
+            hub: Hub::new(store.clone()),
+            store,
+            keys: StreamKeys::default(),
+            core_keys: settings.core_key_digests,
+            harnesses,
+            allow_loopback_model_urls: settings.allow_loopback_model_urls,
+            stop,
+        });
+        Ok(Started {
+            ready: Ready {
+                address,
+                public_url,
+            },
+            core,
+            listener,
+            max_connections: settings.max_connections,
+            drain: settings.drain,
+        })
+    })
+}
+
+impl Started {
+    /// Answers requests until the drain is over.
+    fn run(self) -> BoxFuture<'static, Result<(), ServeError>> {
+        Box::pin(async move {
+            let (store, stop) = (self.core.store.clone(), self.core.stop.clone());
+            let following = tokio::spawn(self.core.hub.clone().run(stop.clone()));
+            let api = Arc::new(Api::new(self.core));
+            let accepting = accept(
+                self.listener,
+                self.max_connections,
+                api,
+                stop.clone(),
+                self.drain,
+            );
+            let outcome = tokio::select! {
+                () = accepting => Ok(()),
+                error = store.failed() => Err(error.into()),
+            };
+            stop.cancel();
+            // The hub only reads; there is nothing of it to lose.
+            let _ = following.await;
+            store.close().await;
+            outcome
+        })
+    }
+}
+
+fn harnesses(settings: &CoreSettings) -> Result<Harnesses, ServeError> {
+    let declared = plugin_host::harnesses()?
+        .into_iter()
+        .map(|harness| harness.declaration)
+        .collect();
+    let enabled = settings.enabled_harnesses.as_deref();
+    Ok(Harnesses::new(
+        declared,
+        enabled,
+        settings.default_harness.as_deref(),
+    )?)
+}
+
+async fn open(settings: &CoreSettings) -> Result<Store, ServeError> {
+    let key =
+        ServiceKey::from_bytes(settings.credential_key.expose()).map_err(ServeError::ServiceKey)?;
+    let location = match &settings.database {
+        Database::Sqlite => Location::File(settings.data_dir.join(DATABASE_FILE)),
+        Database::Postgres { url, password } => Location::Server {
+            url: url.clone(),
+            password: password.clone(),
+        },
     };
-    ready(&Ready {
-        address,
-        public_url,
-    });
-    stop.cancelled().await;
-    Ok(())
+    let mut store = StoreSettings::new(location, Arc::new(KeyRing::new(key)));
+    store.installation = Some(settings.installation);
+    Ok(Store::open(store).await?)
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|source| ServeError::Listen { address, source })
 }
 
 /// The origin of a listener without a configured public URL.
-fn loopback(address: SocketAddr) -> Url {
-    let mut url = BASE.clone();
+fn loopback(address: SocketAddr) -> Result<Url, ServeError> {
     let ip = if address.ip().is_unspecified() {
-        std::net::Ipv4Addr::LOCALHOST.into()
+        Ipv4Addr::LOCALHOST.into()
     } else {
         address.ip()
     };
-    // A base with a host takes any address and port.
-    let _ = url.set_ip_host(ip);
-    let _ = url.set_port(Some(address.port()));
-    url
+    let text = format!("http://{}/", SocketAddr::new(ip, address.port()));
+    Url::parse(&text).map_err(|_| ServeError::Address(address))
 }
-
-static BASE: std::sync::LazyLock<Url> = std::sync::LazyLock::new(|| {
-    #[allow(clippy::expect_used, reason = "a literal")]
-    Url::parse("http://127.0.0.1/").expect("a literal URL")
-});

@@ -89,3 +89,6 @@ pub use lifecycle::{
     Capacity, Record, Recorded, Reserve, begin_create, record, release, released, reserve,
 };
 pub use suspension::{begin_resume, begin_suspend};
+
+#[cfg(test)]
+mod tests;

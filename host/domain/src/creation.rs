@@ -15,7 +15,7 @@ use crate::model::ProviderBundle;
 
 /// A parsed creation. Its serialized form is canonical: defaults of the placement are filled in, so the omitted environment,
 /// `hosted` and `openai_hosted` are one request (`wire.md` WC1); `stream` is not part of it (W-IDEM-4).
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct SessionCreation {
     /// Where it runs.
     pub environment: EnvironmentRequest,
@@ -35,7 +35,7 @@ pub struct SessionCreation {
 }
 
 /// `environment` of a creation.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum EnvironmentRequest {
     /// Conversation only.
@@ -52,7 +52,7 @@ pub enum EnvironmentRequest {
 }
 
 /// `x_agents_core` of a creation (MDL-023 to MDL-026).
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct SessionExtension {
     /// Complete provider bundle.
     pub model_provider: Option<ProviderBundle>,

@@ -164,3 +164,6 @@ mod reason;
 pub use connection::{Observe, Observed, observe};
 pub(crate) use initialization::fail_in;
 pub use initialization::{BeginInit, CompleteInit, begin_init, complete_init, fail};
+
+#[cfg(test)]
+mod tests;

@@ -126,3 +126,6 @@ impl Delivery {
 mod admit;
 
 pub use admit::{Admission, Admit, ContentRules, admit};
+
+#[cfg(test)]
+mod tests;

@@ -66,3 +66,59 @@ pub fn release(lease: &Lease, epoch: Epoch) -> Option<Lease> {
         expires_at: None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_000_000);
+
+    fn owner(number: u128) -> OwnerId {
+        OwnerId::new(Uuid::from_u128(number))
+    }
+
+    #[test]
+    fn a_lease_passes_on_by_expiry_release_or_the_folder_lock() {
+        // 1.15
+        let first = acquire(&Lease::default(), owner(1), Authority::Expiry, NOW).unwrap();
+        assert_eq!(first.epoch, Epoch(1));
+        let before = NOW + time::LEASE_TTL - std::time::Duration::from_millis(1);
+        assert_eq!(
+            acquire(&first, owner(2), Authority::Expiry, before),
+            None,
+            "SC-2.1"
+        );
+        let at_expiry =
+            acquire(&first, owner(2), Authority::Expiry, NOW + time::LEASE_TTL).unwrap();
+        assert_eq!(at_expiry.epoch, Epoch(2));
+        assert_eq!(
+            acquire(&first, owner(2), Authority::Folder, NOW)
+                .unwrap()
+                .epoch,
+            Epoch(2),
+            "D31"
+        );
+        let free = release(&first, Epoch(1)).unwrap();
+        assert_eq!(
+            acquire(&free, owner(2), Authority::Expiry, NOW)
+                .unwrap()
+                .epoch,
+            Epoch(2),
+            "SC-2.9"
+        );
+    }
+
+    #[test]
+    fn a_former_owner_can_do_nothing() {
+        // SC-2.5, I21
+        let first = acquire(&Lease::default(), owner(1), Authority::Expiry, NOW).unwrap();
+        let second = acquire(&first, owner(2), Authority::Folder, NOW).unwrap();
+        assert_eq!(renew(&second, first.epoch, NOW), None);
+        assert_eq!(release(&second, first.epoch), None);
+        assert!(renew(&second, second.epoch, NOW).unwrap().expires_at > Some(NOW));
+        let free = release(&second, second.epoch).unwrap();
+        assert_eq!(renew(&free, second.epoch, NOW), None, "released is over");
+    }
+}

@@ -17,6 +17,7 @@ pub mod key;
 pub mod metadata;
 pub mod model;
 pub mod run;
+pub mod sandbox;
 pub mod secret;
 pub mod time;
 

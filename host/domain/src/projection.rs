@@ -163,3 +163,6 @@ fn take_native_session(draft: &mut Draft<'_>, native: NativeSession) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

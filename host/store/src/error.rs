@@ -40,6 +40,12 @@ pub enum StoreError {
     /// A sealed column cannot be opened.
     #[error("a sealed value cannot be opened")]
     Seal(#[from] seal::SealError),
+    /// The database belongs to another installation.
+    #[error("the database belongs to installation {found}, not to this one")]
+    OtherInstallation {
+        /// The installation that made it.
+        found: domain::InstallationId,
+    },
     /// A domain function reported a state that cannot exist; the unit was rolled back.
     #[error("a state that cannot exist: {0}")]
     Impossible(String),

@@ -55,7 +55,11 @@ pub(crate) async fn run(conn: &mut AnyConnection, dialect: Dialect) -> Result<()
             )
         })
         .collect();
-    match Migrator::with_migrations(list).run(conn).await {
+    // `run` takes any `Acquire`, which makes the future of every caller not `Send`.
+    match Migrator::with_migrations(list)
+        .run_direct(None, conn, false)
+        .await
+    {
         Ok(()) => Ok(()),
         Err(MigrateError::VersionMissing(found)) => Err(StoreError::NewerSchema {
             found,

@@ -29,6 +29,8 @@ pub struct StoreSettings {
     pub location: Location,
     /// The installation's keys.
     pub keys: Arc<seal::KeyRing>,
+    /// Identity of the installation; a database of another one is refused. `None` draws one at the first opening.
+    pub installation: Option<domain::InstallationId>,
     /// Connections for reading. SQLite is fastest with 2 to 4.
     pub readers: u32,
     /// Connections for public writes on PostgreSQL.
@@ -51,6 +53,7 @@ impl StoreSettings {
         Self {
             location,
             keys,
+            installation: None,
             readers,
             public_writers: 16,
             batch: 32,

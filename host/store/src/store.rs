@@ -70,7 +70,7 @@ impl Store {
             sqlx::query(*statement).execute(&mut conn).await?;
         }
         migrate::run(&mut conn, dialect).await?;
-        let installation = open_installation(&mut conn, dialect, &settings.keys).await?;
+        let installation = open_installation(&mut conn, dialect, &settings).await?;
         conn.close().await?;
         if let Location::File(path) = &settings.location {
             restrict(path)?;
@@ -329,9 +329,13 @@ fn restrict(path: &std::path::Path) -> Result<(), StoreError> {
 async fn open_installation(
     conn: &mut AnyConnection,
     dialect: Dialect,
-    keys: &seal::KeyRing,
+    settings: &StoreSettings,
 ) -> Result<Installation, StoreError> {
     let binding = seal::Binding::new(seal::Purpose::Installation, &["fingerprint-key"]);
+    let keys = &settings.keys;
+    let chosen = settings
+        .installation
+        .unwrap_or_else(|| InstallationId::new(uuid::Uuid::new_v4()));
     let mut fresh = [0; 32];
     getrandom::fill(&mut fresh).map_err(|_| StoreError::Seal(seal::SealError::NoRandomness))?;
     let now = read_clock(conn, dialect).await?;
@@ -339,7 +343,7 @@ async fn open_installation(
         "INSERT INTO installation (id, installation_id, fingerprint_key, created_at) VALUES (1, $1, $2, $3) \
          ON CONFLICT (id) DO NOTHING",
     )
-    .bind(InstallationId::new(uuid::Uuid::new_v4()).to_string())
+    .bind(chosen.to_string())
     .bind(keys.seal(&binding, &fresh)?)
     .bind(now.millis())
     .execute(&mut *conn)
@@ -354,12 +358,16 @@ async fn open_installation(
         }
         other => other.into(),
     })?;
+    let id = parse_id(
+        &row.try_get::<String, _>("installation_id")?,
+        "installation",
+        "installation_id",
+    )?;
+    if settings.installation.is_some_and(|expected| expected != id) {
+        return Err(StoreError::OtherInstallation { found: id });
+    }
     Ok(Installation {
-        id: parse_id(
-            &row.try_get::<String, _>("installation_id")?,
-            "installation",
-            "installation_id",
-        )?,
+        id,
         fingerprints: seal::Fingerprinter::from_bytes(&key)?,
     })
 }

@@ -4,8 +4,11 @@
 use std::collections::HashSet;
 
 use super::tools::{self, SearchMode};
-use super::{AgentConfiguration, Format, ServiceTier, Tool};
+use super::{AgentConfiguration, Format, ServiceTier, Tool, Verbosity};
 use crate::invalid::{Invalid, Path};
+use crate::run::{Capability, HarnessDeclaration, Placement};
+
+pub use super::parameters::check as check_parameters;
 
 /// Most functions of one Session (S-FN-9).
 const MAX_FUNCTIONS: usize = 64;
@@ -48,6 +51,60 @@ pub fn check(configuration: &AgentConfiguration, path: &Path) -> Result<(), Inva
             path.member("text").member("format"),
             "Structured output is not supported by this service.",
         );
+    }
+    Ok(())
+}
+
+/// Checks what the chosen harness declares for a placement (S-HAR-1, CAP-004): nothing else about a harness is read.
+///
+/// # Errors
+/// E400-23 with the path of the member below `path`.
+pub fn check_declared(
+    configuration: &AgentConfiguration,
+    path: &Path,
+    declaration: &HarnessDeclaration,
+    placement: Placement,
+) -> Result<(), Invalid> {
+    let offers = |capability| {
+        declaration
+            .abilities
+            .get(capability)
+            .is_some_and(|ability| ability.at(placement).offered())
+    };
+    let refused = |path: Path, what: &str| {
+        let message = format!("The harness '{}' does not support {what}.", declaration.id);
+        Err(Invalid::unsupported(path.echo(), message))
+    };
+    if placement == Placement::None && !offers(Capability::EnvironmentNone) {
+        return refused(
+            Path::root().member("environment"),
+            "Sessions without an environment",
+        );
+    }
+    let verbosity = configuration.text.verbosity.as_str();
+    if configuration.text.verbosity != Verbosity::Medium
+        && !(offers(Capability::TextVerbosity)
+            && declaration
+                .models
+                .verbosities
+                .iter()
+                .any(|word| word == verbosity))
+    {
+        return refused(path.member("text").member("verbosity"), "this verbosity");
+    }
+    for (index, tool) in configuration.tools.iter().enumerate() {
+        let path = path.member("tools").index(index);
+        match tool {
+            Tool::WebSearch(_) if !offers(Capability::WebSearchControl) => {
+                return refused(path, "web_search control");
+            }
+            Tool::ProgrammaticToolCalling { .. }
+                if !offers(Capability::ProgrammaticToolCallingDisable) =>
+            {
+                return refused(path, "programmatic_tool_calling control");
+            }
+            _ => {}
+        }
     }
     Ok(())
 }

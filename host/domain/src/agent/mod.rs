@@ -7,6 +7,7 @@
 pub mod admission;
 mod merge;
 mod options;
+mod parameters;
 mod parse;
 pub mod tools;
 

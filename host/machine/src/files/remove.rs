@@ -66,21 +66,14 @@ fn empty(top: &Dir, dir: &Dir, depth: usize) -> io::Result<()> {
     }
 }
 
-/// Opens a folder and makes sure that its entries can be listed and removed. The account owns what its agent made,
+/// Opens a folder after making sure that its entries can be listed and removed. The account owns what its agent made,
 /// so the right to do so can always be taken.
 fn enter(parent: &Dir, name: &Path) -> io::Result<Dir> {
-    let dir = match open_folder(parent, name) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            parent.set_permissions(name, Permissions::from_mode(0o700))?;
-            open_folder(parent, name)?
-        }
-        opened => opened?,
-    };
-    let mode = dir.dir_metadata()?.permissions().mode();
-    if mode & 0o700 != 0o700 {
-        dir.set_permissions(".", Permissions::from_mode(0o700))?;
+    let found = parent.symlink_metadata(name)?;
+    if found.is_dir() && found.permissions().mode() & 0o700 != 0o700 {
+        parent.set_permissions(name, Permissions::from_mode(0o700))?;
     }
-    Ok(dir)
+    open_folder(parent, name)
 }
 
 fn gone(removed: io::Result<()>) -> io::Result<()> {

@@ -342,7 +342,7 @@ fn removing_takes_everything_and_repeats() {
         deep.push("d");
     }
     std::fs::create_dir_all(&deep).unwrap();
-    std::fs::set_permissions(at(&root, "tree/locked"), PermissionsExt::from_mode(0)).unwrap();
+    std::fs::set_permissions(at(&root, "tree/locked"), PermissionsExt::from_mode(0o000)).unwrap();
     folder.remove_all(Path::new("tree")).unwrap();
     assert!(!at(&root, "tree").exists());
     folder.remove_all(Path::new("tree")).unwrap();

@@ -61,8 +61,9 @@ fn hide_by_mounts(hidden: &[PathBuf]) -> io::Result<()> {
     } else {
         // The files of a non-dumpable process belong to root, its own map too.
         set_dumpable_behavior(DumpableBehavior::Dumpable)?;
-        let mapped = sys::unshare(Spaces::NEWUSER | Spaces::NEWNS)
-            .and_then(|()| sys::map_self(uid.as_raw(), gid.as_raw()));
+        let mapped = sys::unshare(Spaces::NEWUSER | Spaces::NEWNS).and_then(|()| {
+            sys::map_ids((uid.as_raw(), uid.as_raw()), (gid.as_raw(), gid.as_raw()))
+        });
         set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
         mapped?;
     }

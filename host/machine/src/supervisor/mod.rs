@@ -32,8 +32,8 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> io::Result<()> {
+    sys::keep_to_ourselves()?;
     let control = UnixStream::from(take_stdin()?);
-    // Nothing else may be written to the socket by accident, and it must be close-on-exec for the program.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     // Fails only for a process that leads a group already: then it has what it needs.
     let _ = setsid();

@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -52,4 +52,24 @@ pub(crate) fn receive_files<const N: usize>(socket: impl AsFd) -> io::Result<[Ow
     files
         .try_into()
         .map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+/// Marks everything but the three standard streams close-on-exec: what a careless parent left open ends with us and
+/// does not reach the programs that we start. Called first of all in a single-purpose process.
+pub(crate) fn keep_to_ourselves() -> io::Result<()> {
+    for entry in std::fs::read_dir("/proc/self/fd")? {
+        let name = entry?.file_name();
+        let Some(number) = name
+            .to_str()
+            .and_then(|name| name.parse().ok())
+            .filter(|number: &i32| *number > 2)
+        else {
+            continue;
+        };
+        // SAFETY: the number was in our table a moment ago and no other thread exists that could close it; the one of
+        // the listing itself is open until the loop ends. The borrow ends with this iteration.
+        let file = unsafe { BorrowedFd::borrow_raw(number) };
+        rustix::io::fcntl_setfd(file, rustix::io::FdFlags::CLOEXEC)?;
+    }
+    Ok(())
 }

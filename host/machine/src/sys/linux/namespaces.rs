@@ -13,9 +13,10 @@ pub(crate) fn unshare(spaces: Spaces) -> io::Result<()> {
     Ok(unsafe { rustix::thread::unshare_unsafe(spaces) }?)
 }
 
-/// In a fresh user namespace: keeps one pair of account numbers, the caller's from before, and no other exists.
-pub(crate) fn map_self(uid: u32, gid: u32) -> io::Result<()> {
+/// In a fresh user namespace: one account and one group exist, each given as its number inside and outside. Outside
+/// are the caller's own numbers from before.
+pub(crate) fn map_ids(uid: (u32, u32), gid: (u32, u32)) -> io::Result<()> {
     std::fs::write("/proc/self/setgroups", "deny")?;
-    std::fs::write("/proc/self/uid_map", format!("{uid} {uid} 1\n"))?;
-    std::fs::write("/proc/self/gid_map", format!("{gid} {gid} 1\n"))
+    std::fs::write("/proc/self/uid_map", format!("{} {} 1\n", uid.0, uid.1))?;
+    std::fs::write("/proc/self/gid_map", format!("{} {} 1\n", gid.0, gid.1))
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -80,8 +81,13 @@ pub(crate) fn children() -> io::Result<Vec<u32>> {
 
 /// Everything below us, parents before children.
 pub(crate) fn descendants() -> io::Result<Vec<Process>> {
+    descendants_of(own_pid())
+}
+
+/// Everything below a process, parents before children.
+pub(crate) fn descendants_of(top: u32) -> io::Result<Vec<Process>> {
     let table = table()?;
-    let mut known = HashSet::from([own_pid()]);
+    let mut known = HashSet::from([top]);
     let mut found = Vec::new();
     loop {
         let before = found.len();
@@ -96,6 +102,43 @@ pub(crate) fn descendants() -> io::Result<Vec<Process>> {
     }
 }
 
+/// What a tree uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
+    /// Resident bytes; pages that several processes share count for each.
+    pub(crate) memory_bytes: u64,
+    /// Processor time of the living processes and of their ended children.
+    pub(crate) cpu_ms: u64,
+}
+
+/// What a process and everything below it use now.
+pub(crate) fn usage_below(top: u32) -> io::Result<Usage> {
+    let below = descendants_of(top)?;
+    let pids = std::iter::once(top).chain(below.into_iter().map(|process| process.pid));
+    let (page, ticks) = (
+        rustix::param::page_size() as u64,
+        rustix::param::clock_ticks_per_second().max(1),
+    );
+    let mut usage = Usage::default();
+    for pid in pids {
+        // A process that ended meanwhile uses nothing.
+        let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
+            continue;
+        };
+        let Some((_, rest)) = stat.rsplit_once(") ") else {
+            continue;
+        };
+        let fields: Vec<u64> = rest
+            .split(' ')
+            .map(|field| field.parse().unwrap_or(0))
+            .collect();
+        let field = |number: usize| fields.get(number).copied().unwrap_or(0);
+        usage.cpu_ms += (11..=14).map(field).sum::<u64>() * 1000 / ticks;
+        usage.memory_bytes += field(21) * page;
+    }
+    Ok(usage)
+}
+
 fn raw(pid: u32) -> io::Result<Pid> {
     i32::try_from(pid)
         .ok()
@@ -103,18 +146,11 @@ fn raw(pid: u32) -> io::Result<Pid> {
         .ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
 
-/// Signals exactly that process: the handle is opened first and the identity read after, so a number that was used
-/// again meanwhile is seen and left alone. Whether it was still there.
+/// Signals exactly that process: a number that was used again meanwhile is left alone. Whether it was still there.
 pub(crate) fn signal(target: Process, signal: Signal) -> io::Result<bool> {
-    let handle = match pidfd_open(raw(target.pid)?, PidfdFlags::empty()) {
-        Ok(handle) => handle,
-        Err(rustix::io::Errno::SRCH) => return Ok(false),
-        Err(error) => return Err(error.into()),
+    let Some(handle) = open_process(target)? else {
+        return Ok(false);
     };
-    match process(target.pid)? {
-        Some(now) if now.started == target.started => {}
-        _ => return Ok(false),
-    }
     match pidfd_send_signal(&handle, signal) {
         Ok(()) => Ok(true),
         Err(rustix::io::Errno::SRCH) => Ok(false),
@@ -156,12 +192,42 @@ pub(crate) fn wait_any() -> io::Result<Option<(u32, WaitStatus)>> {
     }
 }
 
+/// Waits for every child that has already ended.
+pub(crate) fn reap_ended() -> io::Result<()> {
+    loop {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
+            Ok(None) | Err(rustix::io::Errno::CHILD) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// A handle on exactly that process, or none if it is gone: the handle is opened first and the identity read after.
+pub(crate) fn open_process(target: Process) -> io::Result<Option<OwnedFd>> {
+    let handle = match pidfd_open(raw(target.pid)?, PidfdFlags::empty()) {
+        Ok(handle) => handle,
+        Err(rustix::io::Errno::SRCH) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let same = process(target.pid)?.is_some_and(|now| now.started == target.started && !now.zombie);
+    Ok(same.then_some(handle))
+}
+
+/// Which boot of the machine this is; process numbers and start times mean nothing in another one.
+pub(crate) fn boot_id() -> io::Result<String> {
+    Ok(std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?
+        .trim()
+        .to_owned())
+}
+
 /// Orphans below us become our children.
 pub(crate) fn become_subreaper() -> io::Result<()> {
     Ok(set_child_subreaper(Some(getpid()))?)
 }
 
-/// Runs `step` in the new process between fork and exec, after arming its death with ours.
+/// Runs `step` in the new process between fork and exec, after arming its death with ours. A caller with more than one
+/// thread gives a `step` that makes system calls only.
 pub(crate) fn before_exec<F>(command: &mut Command, mut step: F)
 where
     F: FnMut() -> io::Result<()> + Send + Sync + 'static,
@@ -175,10 +241,15 @@ where
         }
         step()
     };
-    // SAFETY: `pre_exec` forbids what is not async-signal-safe because another thread may hold a lock at the fork.
-    // The callers (supervisor and init) are single-threaded at this point, so no lock can be held by a thread that
-    // the new process does not have, and allocation is as safe as in the parent. No descriptor is taken over twice.
+    // SAFETY: `pre_exec` forbids what is not async-signal-safe because another thread may hold a lock at the fork. The
+    // two calls above are plain system calls. A `step` that does more (the supervisor's Landlock domain allocates) is
+    // only given by a process with one thread, where no lock can be held by a thread that the new process lacks.
     unsafe { command.pre_exec(prepare) };
+}
+
+/// The program gets a parent-death signal.
+pub(crate) fn die_with_parent(command: &mut Command) {
+    before_exec(command, || Ok(()));
 }
 
 #[cfg(test)]

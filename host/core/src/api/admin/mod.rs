@@ -1,0 +1,5 @@
+//! Administration under `/core/v1`, with a Core key (operations 1 to 4).
+
+pub(crate) mod diagnostics;
+pub(crate) mod models;
+pub(crate) mod projects;

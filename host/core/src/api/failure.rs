@@ -1,0 +1,30 @@
+//! What a client hears of a failing store: refusals as they are, everything else as one text. The cause is logged.
+
+use domain::Refusal;
+use store::{StoreError, WriteError};
+
+use super::error::ApiError;
+
+/// A read failed.
+pub(crate) fn read_failed(error: StoreError) -> ApiError {
+    tracing::error!(%error, "a read failed");
+    ApiError::Internal {
+        effect_unknown: false,
+    }
+}
+
+/// A write was refused or failed.
+pub(crate) fn write_failed(error: WriteError<Refusal>) -> ApiError {
+    match error {
+        WriteError::Refused(refusal) => refusal.into(),
+        WriteError::Store(error) => write_broke(&error),
+    }
+}
+
+/// A write failed in the store. After an unknown commit it may have happened: without a key a repetition is no retry (D27).
+pub(crate) fn write_broke(error: &StoreError) -> ApiError {
+    tracing::error!(%error, "a write failed");
+    ApiError::Internal {
+        effect_unknown: error.is_unknown(),
+    }
+}

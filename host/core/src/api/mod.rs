@@ -1,0 +1,26 @@
+//! The HTTP API: one route table, one order of checks, one file per resource. A handler parses, calls the store or one unit
+//! of it, and renders; it decides nothing.
+
+pub(crate) mod admin;
+mod agents;
+mod auth;
+mod call;
+mod dispatch;
+mod error;
+mod events;
+mod failure;
+mod gate;
+mod health;
+mod history;
+mod idempotency;
+mod lists;
+mod query;
+pub(crate) mod render;
+mod resolve;
+mod route;
+mod rows;
+mod sessions;
+mod stream;
+
+pub(crate) use dispatch::Api;
+pub use rows::{Operation, operations};

@@ -1,0 +1,28 @@
+//! What every request may use.
+
+use std::sync::Arc;
+
+use store::Store;
+use tokio_util::sync::CancellationToken;
+
+use crate::harnesses::Harnesses;
+use crate::hub::Hub;
+use crate::keys::StreamKeys;
+
+/// A running Core, as handlers see it.
+pub(crate) struct Core {
+    /// The truth.
+    pub store: Store,
+    /// Live events.
+    pub hub: Arc<Hub>,
+    /// Validity of the keys of open streams.
+    pub keys: StreamKeys,
+    /// SHA-256 digests of the Core keys (OPS-003).
+    pub core_keys: Vec<[u8; 32]>,
+    /// What may run.
+    pub harnesses: Harnesses,
+    /// Admit plain `http` model URLs on loopback addresses.
+    pub allow_loopback_model_urls: bool,
+    /// Cancelled when the drain begins: streams end, waits are given up.
+    pub stop: CancellationToken,
+}

@@ -1,0 +1,149 @@
+//! Where the parts of one sandbox are (LOC-010, LOC-011).
+//!
+//! `<root>/<tenant>/<session>/` holds `workspace`, `home`, `state` (the daemon's: bootstrap file, log), and beside them,
+//! where nothing inside can reach, the records that Core trusts.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, chown};
+use std::path::{Path, PathBuf};
+
+use super::record::{self, Record};
+use super::types::{Identity, Refusal, Settings};
+use crate::files::Folder;
+
+/// Prefix of a folder that is being made; it is no sandbox before it has its name.
+const UNFINISHED: &str = ".new-";
+
+/// The folder of one sandbox.
+pub(super) struct Place {
+    tenant: PathBuf,
+    name: String,
+    pub(super) path: PathBuf,
+}
+
+impl Place {
+    /// Where the sandbox of that identity is or would be.
+    pub(super) fn of(settings: &Settings, whose: &Identity) -> Result<Self, Refusal> {
+        for (what, part) in [("tenant", &whose.tenant), ("session", &whose.session)] {
+            if !is_name(part) {
+                tracing::error!(what, "not usable as the name of a folder");
+                return Err(Refusal::Refused("identity_invalid"));
+            }
+        }
+        if !is_name(&whose.name) || whose.name.len() > 63 {
+            return Err(Refusal::Refused("identity_invalid"));
+        }
+        Ok(Self::at(settings, &whose.tenant, &whose.session))
+    }
+
+    pub(super) fn at(settings: &Settings, tenant: &str, session: &str) -> Self {
+        let tenant = settings.root.join(tenant);
+        Self {
+            path: tenant.join(session),
+            tenant,
+            name: session.to_owned(),
+        }
+    }
+
+    pub(super) fn workspace(&self) -> PathBuf {
+        self.path.join("workspace")
+    }
+
+    pub(super) fn home(&self) -> PathBuf {
+        self.path.join("home")
+    }
+
+    pub(super) fn state(&self) -> PathBuf {
+        self.path.join("state")
+    }
+
+    /// Stands in for file systems in memory where there is no mount namespace.
+    pub(super) fn scratch(&self) -> PathBuf {
+        self.path.join("scratch")
+    }
+
+    /// The record, if it is this identity's.
+    pub(super) fn record_of(&self, whose: &Identity) -> Result<Record, Refusal> {
+        match record::read(&self.path) {
+            Ok(Some(record)) if record.whose == *whose => Ok(record),
+            Ok(Some(_)) => Err(Refusal::NotOurs),
+            Ok(None) => match fs::symlink_metadata(&self.path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Refusal::NotFound),
+                // Something that we did not make has the name.
+                _ => Err(Refusal::NotOurs),
+            },
+            Err(error) => Err(Refusal::Unknown {
+                code: "record_unreadable",
+                cause: error,
+            }),
+        }
+    }
+
+    /// Makes the folder with its record in one step: it gets its name last, and never another one's place (LOC-022).
+    pub(super) fn make(&self, record: &Record) -> io::Result<()> {
+        private_folder(&self.tenant)?;
+        self.sweep_unfinished()?;
+        let unfinished = self.tenant.join(format!("{UNFINISHED}{}", self.name));
+        fs::DirBuilder::new().mode(0o711).create(&unfinished)?;
+        for part in ["workspace", "home", "state", "scratch"] {
+            let part = unfinished.join(part);
+            fs::DirBuilder::new().mode(0o700).create(&part)?;
+            if let Some(uid) = record.real_uid {
+                chown(&part, Some(uid), Some(uid))?;
+            }
+        }
+        record::write(&unfinished, record)?;
+        let renamed = rustix::fs::renameat_with(
+            rustix::fs::CWD,
+            &unfinished,
+            rustix::fs::CWD,
+            &self.path,
+            rustix::fs::RenameFlags::NOREPLACE,
+        );
+        if renamed.is_err() {
+            fs::remove_dir_all(&unfinished)?;
+        }
+        renamed?;
+        fs::File::open(&self.tenant)?.sync_all()
+    }
+
+    /// An interrupted make of this name left only an unnamed folder.
+    fn sweep_unfinished(&self) -> io::Result<()> {
+        Folder::open(&self.tenant)?.remove_all(Path::new(&format!("{UNFINISHED}{}", self.name)))
+    }
+
+    /// Removes everything; the record goes last, so that an interrupted removal is found again.
+    pub(super) fn remove(&self) -> io::Result<()> {
+        let tenant = match Folder::open(&self.tenant) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            opened => opened?,
+        };
+        self.sweep_unfinished()?;
+        for part in ["workspace", "home", "scratch", "state"] {
+            tenant.remove_all(&Path::new(&self.name).join(part))?;
+        }
+        tenant.remove_all(Path::new(&self.name))?;
+        // The tenant's folder goes with its last sandbox; another one in it keeps it.
+        let _ = fs::remove_dir(&self.tenant);
+        Ok(())
+    }
+}
+
+/// A folder for our account alone, searchable so that an account of a sandbox without mounts finds its own part.
+pub(super) fn private_folder(path: &Path) -> io::Result<()> {
+    match fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o711)
+        .create(path)
+    {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
+/// One path part without surprises.
+pub(super) fn is_name(part: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    (1..=128).contains(&part.len()) && part.bytes().all(allowed)
+}
