@@ -2,12 +2,13 @@
 
 use std::convert::Infallible;
 
-use domain::{Changes, SessionId, Write};
+use domain::{Changes, SessionId, Write, retention};
 
 use crate::{
     apply::apply,
     convert::{count_column, id_column},
     error::UnitError,
+    load::{Parts, load},
     tx::Tx,
     unit::{Durability, Unit},
 };
@@ -46,15 +47,15 @@ impl Unit for SweepDeleted {
             if !tx.try_lock_session(session).await? {
                 continue;
             }
-            apply(
-                tx,
-                session,
-                Changes {
-                    writes: vec![Write::PurgeSession(session)],
-                    ..Changes::default()
-                },
-            )
-            .await?;
+            // The page was read before the lock was held; the decision is made under it.
+            let Some((state, _)) = load(tx.conn, session, &Parts::whole()).await? else {
+                continue;
+            };
+            let changes = retention::purge(&state);
+            if changes.is_empty() {
+                continue;
+            }
+            apply(tx, session, changes).await?;
             purged.push(session);
         }
         Ok(purged)

@@ -3,6 +3,7 @@
 use domain::{
     Context, Decided, Refusal, RunId, SessionId, SessionState, TurnId,
     artifact::{Captured, CapturedFile},
+    call::CallId,
     projection::{self, Append, Appended},
     run::{EventBody, ItemBody, RunEvent},
     turn::{self, Claim, Claimed, Ending, Settled},
@@ -106,8 +107,17 @@ impl SessionUnit for AppendRun {
                 item_keys.push(key.to_owned());
             }
         }
+        // A repeated call is known by its id, also after its result was applied (RP-14.1).
+        let call = |event: &RunEvent| match &event.body {
+            EventBody::ItemStarted(item) => match &item.body {
+                ItemBody::FunctionCall(call) => Some(CallId(call.call.clone())),
+                _ => None,
+            },
+            _ => None,
+        };
         Parts {
             calls: true,
+            named_calls: self.append.events.iter().filter_map(call).collect(),
             open_items: true,
             item_keys,
             ..Parts::default()

@@ -4,7 +4,9 @@ use berth_store::{
     StoreError, WriteError,
     agents::{CreateAgent, DeleteAgent, UpdateAgent},
     model_defaults::{ClearModelDefault, SetModelDefault},
-    projects::{ArchiveProject, CreateProject, IssueApiKey, ProjectRefusal, RenameProject, RevokeApiKey},
+    projects::{
+        ArchiveProject, CreateProject, IssueApiKey, ProjectRefusal, RenameProject, RevokeApiKey,
+    },
     provenance::{Administrator, Provenance},
     provider_state::{PutProviderState, StateKey},
     testing::TestDatabase,
@@ -21,7 +23,12 @@ use domain::{
 use crate::fixture::{CANARY, Fixture, id};
 
 fn administrator() -> Option<Administrator> {
-    Some(Administrator { credential_id: "0011aabb".to_owned(), actor_label: None, request_id: None, trace_id: None })
+    Some(Administrator {
+        credential_id: "0011aabb".to_owned(),
+        actor_label: None,
+        request_id: None,
+        trace_id: None,
+    })
 }
 
 fn issue(project: ProjectId, secret: &str) -> IssueApiKey {

@@ -37,13 +37,25 @@ const KEY: &str = "the-creation";
 async fn script(fixture: &Fixture) -> SessionId {
     let (store, project) = (&fixture.store, fixture.project);
     if store.read().project(project).await.unwrap().is_none() {
-        store.write(CreateProject { id: project, name: "crash".to_owned(), by: None }).await.unwrap();
+        store
+            .write(CreateProject {
+                id: project,
+                name: "crash".to_owned(),
+                by: None,
+            })
+            .await
+            .unwrap();
     }
     // The client retries its creation with its key until it is answered.
     let session = match store.read().creation(project, KEY).await.unwrap() {
         Some(known) => known.session,
         None => {
-            let unit = creation(project, Placement::OpenaiHosted, vec![message("hello")], Some(KEY));
+            let unit = creation(
+                project,
+                Placement::OpenaiHosted,
+                vec![message("hello")],
+                Some(KEY),
+            );
             let made = unit.new.id;
             fixture.write(unit).await;
             made
@@ -60,7 +72,11 @@ async fn script(fixture: &Fixture) -> SessionId {
             fixture.reserve(session).await;
             continue;
         };
-        if state.allocation.as_ref().is_some_and(|row| row.phase != AllocationPhase::Running) {
+        if state
+            .allocation
+            .as_ref()
+            .is_some_and(|row| row.phase != AllocationPhase::Running)
+        {
             fixture.provision(session).await;
             continue;
         }
@@ -79,22 +95,61 @@ async fn script(fixture: &Fixture) -> SessionId {
             continue;
         }
         if environment.initialization == Initialization::Pending {
-            fixture.write(BeginInit { session, generation: machine.generation }).await;
+            fixture
+                .write(BeginInit {
+                    session,
+                    generation: machine.generation,
+                })
+                .await;
             continue;
         }
         if let Initialization::Running { .. } = environment.initialization {
-            let crate::fixture::Machine { generation, binding, binding_epoch, .. } = machine;
-            assert!(fixture.write(CompleteInit { session, generation, binding, binding_epoch }).await);
+            let crate::fixture::Machine {
+                generation,
+                binding,
+                binding_epoch,
+                ..
+            } = machine;
+            assert!(
+                fixture
+                    .write(CompleteInit {
+                        session,
+                        generation,
+                        binding,
+                        binding_epoch
+                    })
+                    .await
+            );
             continue;
         }
         match state.turn.as_ref().map(|turn| (&turn.state, turn.run_seq)) {
-            Some((TurnState::Active { claim, phase: RunPhase::Capturing { .. } }, _)) => {
+            Some((
+                TurnState::Active {
+                    claim,
+                    phase: RunPhase::Capturing { .. },
+                },
+                _,
+            )) => {
                 let run = claim.run_id;
-                fixture.write(FinishTurn { session, run, ending: Ending::Completed, captured: Vec::new() }).await;
+                fixture
+                    .write(FinishTurn {
+                        session,
+                        run,
+                        ending: Ending::Completed,
+                        captured: Vec::new(),
+                    })
+                    .await;
             }
-            Some((TurnState::Active { claim, .. }, 0)) => fixture.append(session, claim.run_id, 1, answer("m")).await,
+            Some((TurnState::Active { claim, .. }, 0)) => {
+                fixture.append(session, claim.run_id, 1, answer("m")).await
+            }
             Some((TurnState::Active { claim, .. }, _)) => {
-                fixture.write(berth_store::units::turn::SettleRun { session, run: claim.run_id }).await;
+                fixture
+                    .write(berth_store::units::turn::SettleRun {
+                        session,
+                        run: claim.run_id,
+                    })
+                    .await;
             }
             Some((TurnState::Queued, _)) => panic!("queued"),
             Some((TurnState::Ended { .. }, _)) => break,
@@ -103,7 +158,11 @@ async fn script(fixture: &Fixture) -> SessionId {
             }
         }
     }
-    let delete = DeleteSession { project, session, provenance: None };
+    let delete = DeleteSession {
+        project,
+        session,
+        provenance: None,
+    };
     fixture.write(delete).await;
     if let Some(allocation) = store.read().allocation(session).await.unwrap()
         && allocation.phase == AllocationPhase::Releasing
@@ -137,13 +196,19 @@ fn child(db: &TestDatabase, name: &str, project: ProjectId, point: Option<&str>)
 async fn in_the_child() -> Fixture {
     let url = std::env::var(URL).unwrap();
     let location = if url.starts_with("postgres") {
-        Location::Server { url, password: None }
+        Location::Server {
+            url,
+            password: None,
+        }
     } else {
         Location::File(url.into())
     };
     let mut settings = TestDatabase::sqlite().settings();
     settings.location = location;
-    let fixture = Fixture { store: Store::open(settings).await.unwrap(), project: std::env::var(PROJECT).unwrap().parse().unwrap() };
+    let fixture = Fixture {
+        store: Store::open(settings).await.unwrap(),
+        project: std::env::var(PROJECT).unwrap().parse().unwrap(),
+    };
     crash::arm_from_environment().unwrap();
     fixture
 }
@@ -175,7 +240,10 @@ async fn child_that_writes_until_it_is_no_owner() {
     }
     // A stale write of state is refused just as well.
     let late = fixture.store.write(SweepDeleted).await;
-    assert!(matches!(late, Err(WriteError::Store(StoreError::LeaseLost))));
+    assert!(matches!(
+        late,
+        Err(WriteError::Store(StoreError::LeaseLost))
+    ));
     println!("lost");
 }
 

@@ -8,15 +8,20 @@ use berth_store::{
     testing::TestDatabase,
     units::{
         allocation::{
-            BeginCreate, BeginRelease, BeginResume, BeginSuspend, FinishRelease, RecordAllocation, ReserveAllocation,
+            BeginCreate, BeginRelease, BeginResume, BeginSuspend, FinishRelease, RecordAllocation,
+            ReserveAllocation,
         },
         environment::{
-            AckRelease, BeginInit, BindDevice, CompleteInit, EnrollSharedDevice, FailEnvironment, ObserveConnection,
+            AckRelease, BeginInit, BindDevice, CompleteInit, EnrollSharedDevice, FailEnvironment,
+            ObserveConnection,
         },
         recovery::RecoverSession,
         reservation::{ExpireReservation, FailReservation, Promote},
         retention::{SweepDeleted, TrimEvents},
-        turn::{AppendRun, ApplyResult, ClaimTurn, ConfirmInput, FailQueuedTurn, FinishTurn, InterruptTurn, SettleRun},
+        turn::{
+            AppendRun, ApplyResult, ClaimTurn, ConfirmInput, FailQueuedTurn, FinishTurn,
+            InterruptTurn, SettleRun,
+        },
     },
 };
 use domain::{
@@ -65,7 +70,10 @@ fn leased_in_the_sources() -> Vec<String> {
             let mut name = None;
             for line in text.lines().map(str::trim) {
                 if let Some(rest) = line.strip_prefix("const NAME: &'static str = ") {
-                    name = rest.strip_prefix('"').and_then(|rest| rest.strip_suffix("\";")).map(str::to_owned);
+                    name = rest
+                        .strip_prefix('"')
+                        .and_then(|rest| rest.strip_suffix("\";"))
+                        .map(str::to_owned);
                 }
                 if line == "const LEASED: bool = true;" {
                     names.extend(name.take());
@@ -80,7 +88,10 @@ fn leased_in_the_sources() -> Vec<String> {
         }
     }
     let mut names = Vec::new();
-    visit(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut names);
+    visit(
+        &std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src"),
+        &mut names,
+    );
     names.sort();
     names
 }

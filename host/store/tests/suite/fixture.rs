@@ -17,11 +17,13 @@ use berth_store::{
     },
 };
 use domain::{
-    AgentId, BindingId, ConfigurationId, ConnectionId, DeviceId, Digest, OwnerId, ProjectId, Refusal, ReservationId,
-    RunId, SessionId, TurnId,
+    AgentId, BindingId, ConfigurationId, ConnectionId, DeviceId, Digest, OwnerId, ProjectId,
+    Refusal, ReservationId, RunId, SessionId, TurnId,
     agent::{AgentConfiguration, AgentPatch},
     allocation::{AllocationPhase, Record, Reserve},
-    configuration::{EnvironmentConfiguration, HostedConfiguration, SandboxSize, SessionConfiguration, Source},
+    configuration::{
+        EnvironmentConfiguration, HostedConfiguration, SandboxSize, SessionConfiguration, Source,
+    },
     environment::{Observe, Observed},
     input::{Admission, Admit, Batch, ContentRules},
     item::{InputPart, UserMessage},
@@ -50,8 +52,22 @@ macro_rules! fresh {
     ($($name:ty),*) => {$(impl From0 for $name { fn fresh() -> Self { <$name>::new(uuid::Uuid::new_v4()) } })*};
 }
 fresh!(
-    AgentId, BindingId, ConfigurationId, ConnectionId, DeviceId, OwnerId, ProjectId, ReservationId, RunId, SessionId,
-    TurnId, domain::KeyId, domain::EnvironmentId, domain::InputId, domain::DeliveryId, domain::OperationId
+    AgentId,
+    BindingId,
+    ConfigurationId,
+    ConnectionId,
+    DeviceId,
+    OwnerId,
+    ProjectId,
+    ReservationId,
+    RunId,
+    SessionId,
+    TurnId,
+    domain::KeyId,
+    domain::EnvironmentId,
+    domain::InputId,
+    domain::DeliveryId,
+    domain::OperationId
 );
 
 pub struct Fixture {
@@ -60,7 +76,11 @@ pub struct Fixture {
 }
 
 pub fn message(text: &str) -> UserMessage {
-    UserMessage { content: vec![InputPart::InputText { text: text.to_owned() }] }
+    UserMessage {
+        content: vec![InputPart::InputText {
+            text: text.to_owned(),
+        }],
+    }
 }
 
 pub fn admit(batch: Batch, key: Option<&str>, body: &str) -> Admit {
@@ -69,7 +89,11 @@ pub fn admit(batch: Batch, key: Option<&str>, body: &str) -> Admit {
         key: key.map(str::to_owned),
         digest: Digest::of(body.as_bytes()),
         execution: true,
-        content: ContentRules { whitespace_only: true, message_images: false, result_images: false },
+        content: ContentRules {
+            whitespace_only: true,
+            message_images: false,
+            result_images: false,
+        },
     }
 }
 
@@ -96,7 +120,12 @@ pub fn configuration(placement: Placement) -> SessionConfiguration {
     }
 }
 
-pub fn creation(project: ProjectId, placement: Placement, input: Vec<UserMessage>, key: Option<&str>) -> CreateSession {
+pub fn creation(
+    project: ProjectId,
+    placement: Placement,
+    input: Vec<UserMessage>,
+    key: Option<&str>,
+) -> CreateSession {
     let body = configuration(placement);
     let new = NewSession {
         id: id(),
@@ -136,7 +165,14 @@ impl Fixture {
     pub async fn new(db: &TestDatabase) -> Self {
         let store = db.open().await;
         let project = id();
-        store.write(CreateProject { id: project, name: "test".to_owned(), by: None }).await.unwrap();
+        store
+            .write(CreateProject {
+                id: project,
+                name: "test".to_owned(),
+                by: None,
+            })
+            .await
+            .unwrap();
         let fixture = Self { store, project };
         fixture.own().await;
         fixture
@@ -144,21 +180,43 @@ impl Fixture {
 
     /// The same database after a restart: a new owner that has recovered everything.
     pub async fn again(db: &TestDatabase, project: ProjectId) -> Self {
-        let fixture = Self { store: db.open().await, project };
+        let fixture = Self {
+            store: db.open().await,
+            project,
+        };
         fixture.own().await;
         fixture.recover().await;
         fixture
     }
 
     pub async fn own(&self) {
-        assert!(matches!(self.store.acquire_lease(id(), true).await.unwrap(), Acquired::Held(_)));
+        assert!(matches!(
+            self.store.acquire_lease(id(), true).await.unwrap(),
+            Acquired::Held(_)
+        ));
     }
 
     pub async fn recover(&self) {
-        for session in self.store.read().sessions_to_recover(None, 1000).await.unwrap() {
-            self.store.write(berth_store::units::recovery::RecoverSession { session }).await.unwrap();
+        for session in self
+            .store
+            .read()
+            .sessions_to_recover(None, 1000)
+            .await
+            .unwrap()
+        {
+            self.store
+                .write(berth_store::units::recovery::RecoverSession { session })
+                .await
+                .unwrap();
         }
-        assert!(self.store.read().sessions_to_recover(None, 1000).await.unwrap().is_empty());
+        assert!(
+            self.store
+                .read()
+                .sessions_to_recover(None, 1000)
+                .await
+                .unwrap()
+                .is_empty()
+        );
     }
 
     pub async fn write<U: Unit<Refusal = Refusal>>(&self, unit: U) -> U::Answer {
@@ -179,7 +237,10 @@ impl Fixture {
 
     pub async fn create(&self, placement: Placement, input: &[&str]) -> SessionId {
         let input = input.iter().map(|text| message(text)).collect();
-        match self.write(creation(self.project, placement, input, None)).await {
+        match self
+            .write(creation(self.project, placement, input, None))
+            .await
+        {
             Created::Now { state, .. } => state.session.id,
             Created::Before { .. } => panic!("created before"),
         }
@@ -187,21 +248,51 @@ impl Fixture {
 
     pub async fn send(&self, session: SessionId, texts: &[&str], key: Option<&str>) -> Admission {
         let batch = Batch::Messages(texts.iter().map(|text| message(text)).collect());
-        self.write(AdmitInput { project: self.project, session, admit: admit(batch, key, &texts.join("|")), provenance: None })
-            .await
+        self.write(AdmitInput {
+            project: self.project,
+            session,
+            admit: admit(batch, key, &texts.join("|")),
+            provenance: None,
+        })
+        .await
     }
 
     pub async fn cancel(&self, session: SessionId) -> Admission {
         let admit = admit(Batch::Cancel, None, "cancel");
-        self.write(AdmitInput { project: self.project, session, admit, provenance: None }).await
+        self.write(AdmitInput {
+            project: self.project,
+            session,
+            admit,
+            provenance: None,
+        })
+        .await
     }
 
     /// Allocates, boots and connects the machine of a hosted Session; the initialization is complete.
     pub async fn boot(&self, session: SessionId) -> Machine {
         let machine = self.connect(session, self.allocate(session).await).await;
-        assert!(self.write(BeginInit { session, generation: machine.generation }).await);
-        let Machine { binding, binding_epoch, generation, .. } = machine;
-        assert!(self.write(CompleteInit { session, generation, binding, binding_epoch }).await);
+        assert!(
+            self.write(BeginInit {
+                session,
+                generation: machine.generation
+            })
+            .await
+        );
+        let Machine {
+            binding,
+            binding_epoch,
+            generation,
+            ..
+        } = machine;
+        assert!(
+            self.write(CompleteInit {
+                session,
+                generation,
+                binding,
+                binding_epoch
+            })
+            .await
+        );
         machine
     }
 
@@ -211,28 +302,65 @@ impl Fixture {
         let device = self.store.read().device(credential).await.unwrap().unwrap();
         let binding = device.binding.unwrap();
         assert_eq!(device.session, Some(session));
-        Machine { session, binding: binding.id, binding_epoch: binding.epoch, device: device.device.id, generation: 0 }
+        Machine {
+            session,
+            binding: binding.id,
+            binding_epoch: binding.epoch,
+            device: device.device.id,
+            generation: 0,
+        }
     }
 
     /// A1. Answers the digest of the credential.
     pub async fn reserve(&self, session: SessionId) -> Digest {
         static CREDENTIALS: AtomicU64 = AtomicU64::new(0);
-        let credential = Digest::of(format!("{session}{}", CREDENTIALS.fetch_add(1, Ordering::SeqCst)).as_bytes());
-        let reserve =
-            Reserve { provider: "local".to_owned(), generation: 1, node: None, device_id: id(), credential };
-        assert!(self.write(ReserveAllocation { session, reserve, limit: None }).await.is_some());
+        let credential = Digest::of(
+            format!("{session}{}", CREDENTIALS.fetch_add(1, Ordering::SeqCst)).as_bytes(),
+        );
+        let reserve = Reserve {
+            provider: "local".to_owned(),
+            generation: 1,
+            node: None,
+            device_id: id(),
+            credential,
+        };
+        assert!(
+            self.write(ReserveAllocation {
+                session,
+                reserve,
+                limit: None
+            })
+            .await
+            .is_some()
+        );
         credential
     }
 
     /// One step from `reserved` to `running`; false once there is none.
     pub async fn provision(&self, session: SessionId) -> bool {
-        let allocation = self.store.read().allocation(session).await.unwrap().unwrap();
+        let allocation = self
+            .store
+            .read()
+            .allocation(session)
+            .await
+            .unwrap()
+            .unwrap();
         let revision = allocation.revision;
         match allocation.phase {
-            AllocationPhase::Reserved => assert!(self.write(BeginCreate { session, revision }).await),
+            AllocationPhase::Reserved => {
+                assert!(self.write(BeginCreate { session, revision }).await)
+            }
             AllocationPhase::Creating => {
-                let record = Record::Running { native_id: "native".to_owned(), lease_expires_at: None };
-                self.write(RecordAllocation { session, revision, record }).await;
+                let record = Record::Running {
+                    native_id: "native".to_owned(),
+                    lease_expires_at: None,
+                };
+                self.write(RecordAllocation {
+                    session,
+                    revision,
+                    record,
+                })
+                .await;
             }
             _ => return false,
         }
@@ -240,24 +368,69 @@ impl Fixture {
     }
 
     pub async fn revision(&self, session: SessionId) -> u64 {
-        self.store.read().allocation(session).await.unwrap().unwrap().revision
+        self.store
+            .read()
+            .allocation(session)
+            .await
+            .unwrap()
+            .unwrap()
+            .revision
     }
 
     pub async fn connect(&self, session: SessionId, machine: Machine) -> Machine {
-        let registered = Observe::Registered { connection_id: id(), key_id: None };
-        let Observed::Stored(seen) = self.write(ObserveConnection { session, observe: registered }).await else {
+        let registered = Observe::Registered {
+            connection_id: id(),
+            key_id: None,
+        };
+        let Observed::Stored(seen) = self
+            .write(ObserveConnection {
+                session,
+                observe: registered,
+            })
+            .await
+        else {
             panic!("not registered")
         };
-        let connected = Observe::Connected { generation: seen.generation, revision: seen.revision + 1 };
-        assert!(matches!(self.write(ObserveConnection { session, observe: connected }).await, Observed::Stored(_)));
-        Machine { generation: seen.generation, ..machine }
+        let connected = Observe::Connected {
+            generation: seen.generation,
+            revision: seen.revision + 1,
+        };
+        assert!(matches!(
+            self.write(ObserveConnection {
+                session,
+                observe: connected
+            })
+            .await,
+            Observed::Stored(_)
+        ));
+        Machine {
+            generation: seen.generation,
+            ..machine
+        }
     }
 
     /// Binds a `none` Session to the shared Runtime.
     pub async fn bind(&self, session: SessionId) -> Machine {
-        let device = self.write(EnrollSharedDevice { device: id(), credential: Digest::of(b"shared") }).await;
-        let binding = self.write(BindDevice { session, device: device.id }).await.unwrap();
-        Machine { session, binding: binding.id, binding_epoch: binding.epoch, device: device.id, generation: 0 }
+        let device = self
+            .write(EnrollSharedDevice {
+                device: id(),
+                credential: Digest::of(b"shared"),
+            })
+            .await;
+        let binding = self
+            .write(BindDevice {
+                session,
+                device: device.id,
+            })
+            .await
+            .unwrap();
+        Machine {
+            session,
+            binding: binding.id,
+            binding_epoch: binding.epoch,
+            device: device.id,
+            generation: 0,
+        }
     }
 
     pub fn claim(machine: Machine) -> Claim {
@@ -272,15 +445,29 @@ impl Fixture {
 
     pub async fn pending(&self, session: SessionId) -> ReservationId {
         let inputs = self.store.read().pending_inputs(None, 100).await.unwrap();
-        inputs.into_iter().find(|input| input.session == session).expect("input waits").reservation
+        inputs
+            .into_iter()
+            .find(|input| input.session == session)
+            .expect("input waits")
+            .reservation
     }
 
     /// Promotes the pending reservation.
     pub async fn promote(&self, machine: Machine) -> (TurnId, RunId) {
         let claim = Self::claim(machine);
         let reservation_id = self.pending(machine.session).await;
-        let promote = reservation::Promote { reservation_id, claim, generation: machine.generation };
-        match self.write(Promote { session: machine.session, promote }).await {
+        let promote = reservation::Promote {
+            reservation_id,
+            claim,
+            generation: machine.generation,
+        };
+        match self
+            .write(Promote {
+                session: machine.session,
+                promote,
+            })
+            .await
+        {
             Promotion::Claimed { turn_id } => (turn_id, claim.run_id),
             other => panic!("{other:?}"),
         }
@@ -290,21 +477,53 @@ impl Fixture {
     pub async fn claim_queued(&self, machine: Machine) -> RunId {
         let claim = Self::claim(machine);
         let queued = self.store.read().queued_turns(None, 100).await.unwrap();
-        let turn = queued.into_iter().find(|turn| turn.session == machine.session).expect("a queued Turn").turn;
-        assert_eq!(self.write(ClaimTurn { session: machine.session, turn, claim }).await, Claimed::Now);
+        let turn = queued
+            .into_iter()
+            .find(|turn| turn.session == machine.session)
+            .expect("a queued Turn")
+            .turn;
+        assert_eq!(
+            self.write(ClaimTurn {
+                session: machine.session,
+                turn,
+                claim
+            })
+            .await,
+            Claimed::Now
+        );
         claim.run_id
     }
 
-    pub async fn append(&self, session: SessionId, run_id: RunId, first_seq: u64, events: Vec<RunEvent>) {
+    pub async fn append(
+        &self,
+        session: SessionId,
+        run_id: RunId,
+        first_seq: u64,
+        events: Vec<RunEvent>,
+    ) {
         let last = first_seq + events.len() as u64 - 1;
-        let appended = self.write(AppendRun { session, append: Append { run_id, first_seq, events } }).await;
+        let appended = self
+            .write(AppendRun {
+                session,
+                append: Append {
+                    run_id,
+                    first_seq,
+                    events,
+                },
+            })
+            .await;
         assert_eq!((appended.through, appended.gap), (last, None));
     }
 
     /// The Run ends well and its outputs, none, are captured.
     pub async fn complete(&self, session: SessionId, run: RunId) {
         if self.write(SettleRun { session, run }).await == Settled::Capture {
-            let unit = FinishTurn { session, run, ending: Ending::Completed, captured: Vec::new() };
+            let unit = FinishTurn {
+                session,
+                run,
+                ending: Ending::Completed,
+                captured: Vec::new(),
+            };
             assert!(matches!(self.write(unit).await, Settled::Ended(_)));
         }
     }
@@ -315,17 +534,36 @@ impl Fixture {
     }
 
     pub async fn status(&self, session: SessionId) -> String {
-        let record = self.store.read().session(self.project, session).await.unwrap().expect("the Session lives");
+        let record = self
+            .store
+            .read()
+            .session(self.project, session)
+            .await
+            .unwrap()
+            .expect("the Session lives");
         format!("{:?}", domain::session::project(&record.state).status)
     }
 
     pub async fn events(&self, session: SessionId) -> Vec<String> {
         let (mut after, mut types) = (0, Vec::new());
         loop {
-            let page = self.store.read().events_after(session, after).await.unwrap();
-            let Some(last) = page.last() else { return types };
+            let page = self
+                .store
+                .read()
+                .events_after(session, after)
+                .await
+                .unwrap();
+            let Some(last) = page.last() else {
+                return types;
+            };
             after = last.number;
-            types.extend(page.iter().map(|event| event.payload.public_type().trim_start_matches("agent.session.").to_owned()));
+            types.extend(page.iter().map(|event| {
+                event
+                    .payload
+                    .public_type()
+                    .trim_start_matches("agent.session.")
+                    .to_owned()
+            }));
         }
     }
 }
@@ -335,17 +573,34 @@ pub fn answer(key: &str) -> Vec<RunEvent> {
     use domain::run::{Delta, DeltaKind, Item, ItemEnd, ItemStatus, Message, Usage};
     let item = |text: &str| Item {
         key: key.to_owned(),
-        body: ItemBody::Message(Message { text: text.to_owned(), phase: None }),
+        body: ItemBody::Message(Message {
+            text: text.to_owned(),
+            phase: None,
+        }),
     };
     let delta = |text: &str| {
-        EventBody::Delta(Delta { key: key.to_owned(), kind: DeltaKind::Text, index: 0, text: text.to_owned() })
+        EventBody::Delta(Delta {
+            key: key.to_owned(),
+            kind: DeltaKind::Text,
+            index: 0,
+            text: text.to_owned(),
+        })
     };
-    let usage = Usage { input: 10, cached: Some(2), output: 5, reasoning: Some(1), total: Some(15) };
+    let usage = Usage {
+        input: 10,
+        cached: Some(2),
+        output: 5,
+        reasoning: Some(1),
+        total: Some(15),
+    };
     [
         EventBody::ItemStarted(item("")),
         delta("Hel"),
         delta("lo"),
-        EventBody::ItemEnded(ItemEnd { item: item("Hello"), status: ItemStatus::Completed }),
+        EventBody::ItemEnded(ItemEnd {
+            item: item("Hello"),
+            status: ItemStatus::Completed,
+        }),
         EventBody::Usage(usage),
     ]
     .into_iter()

@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use berth_store::{
+    read::{List, Order},
     testing::{TestDatabase, move_clock},
     units::{
         allocation::{BeginRelease, FinishRelease},
         create::Created,
         environment::{AckRelease, FailEnvironment, ObserveConnection},
         input::AdmitInput,
-        reservation::{Expired, ExpireReservation, FailReservation},
+        reservation::{ExpireReservation, Expired, FailReservation},
         retention::{SweepDeleted, TrimEvents},
         session::{DeleteSession, UpdateSession},
         turn::{FailQueuedTurn, FinishTurn, SettleRun},
     },
-    read::{List, Order},
 };
 use domain::{
     Digest, Refusal,

@@ -17,13 +17,25 @@ where
 {
     let mut directions = Vec::new();
     for order in [Order::Ascending, Order::Descending] {
-        let whole = read(List { after: None, limit: 100, order }).await.unwrap();
+        let whole = read(List {
+            after: None,
+            limit: 100,
+            order,
+        })
+        .await
+        .unwrap();
         assert!(!whole.has_more);
         let whole: Vec<String> = whole.items.iter().map(&text).collect();
         for limit in [1, 2, 3] {
             let (mut seen, mut after) = (Vec::new(), None);
             loop {
-                let page = read(List { after: after.clone(), limit, order }).await.unwrap();
+                let page = read(List {
+                    after: after.clone(),
+                    limit,
+                    order,
+                })
+                .await
+                .unwrap();
                 assert!(page.items.len() <= limit as usize);
                 seen.extend(page.items.iter().map(&text));
                 after = seen.last().cloned();
@@ -37,8 +49,15 @@ where
     }
     directions[1].reverse();
     assert_eq!(directions[0], directions[1]);
-    assert!(directions[0].len() > 3, "the list is too short to prove anything");
-    let unknown = List { after: Some(uuid::Uuid::new_v4().to_string()), limit: 1, order: Order::Ascending };
+    assert!(
+        directions[0].len() > 3,
+        "the list is too short to prove anything"
+    );
+    let unknown = List {
+        after: Some(uuid::Uuid::new_v4().to_string()),
+        limit: 1,
+        order: Order::Ascending,
+    };
     assert!(matches!(read(unknown).await, Err(ListError::UnknownCursor)));
 }
 

@@ -165,7 +165,10 @@ both! {
 /// SC-3.1, SC-2.4: on PostgreSQL a Session that somebody holds locked delays nobody else.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_locked_session_delays_nobody_on_postgres() {
-    use berth_store::units::{environment::FailEnvironment, reservation::{Expired, ExpireReservation}};
+    use berth_store::units::{
+        environment::FailEnvironment,
+        reservation::{ExpireReservation, Expired},
+    };
     use domain::environment::FailureReason;
     use sqlx::Connection;
 
@@ -174,18 +177,46 @@ async fn a_locked_session_delays_nobody_on_postgres() {
     let locked = fixture.create(Placement::OpenaiHosted, &["x"]).await;
     let free = fixture.create(Placement::OpenaiHosted, &["x"]).await;
     let reservation = fixture.pending(locked).await;
-    let berth_store::Location::Server { url, .. } = db.location() else { panic!("a server") };
+    let berth_store::Location::Server { url, .. } = db.location() else {
+        panic!("a server")
+    };
     let mut holder = sqlx::AnyConnection::connect(&url).await.unwrap();
     sqlx::query("BEGIN").execute(&mut holder).await.unwrap();
-    sqlx::query("SELECT id FROM sessions WHERE id = $1 FOR UPDATE").bind(locked.to_string()).fetch_all(&mut holder).await.unwrap();
+    sqlx::query("SELECT id FROM sessions WHERE id = $1 FOR UPDATE")
+        .bind(locked.to_string())
+        .fetch_all(&mut holder)
+        .await
+        .unwrap();
     let waiting = tokio::spawn({
         let store = fixture.store.clone();
-        async move { store.write(FailEnvironment { session: locked, reason: FailureReason::Incomplete }).await }
+        async move {
+            store
+                .write(FailEnvironment {
+                    session: locked,
+                    reason: FailureReason::Incomplete,
+                })
+                .await
+        }
     });
     let started = std::time::Instant::now();
-    assert!(fixture.write(FailEnvironment { session: free, reason: FailureReason::Incomplete }).await);
+    assert!(
+        fixture
+            .write(FailEnvironment {
+                session: free,
+                reason: FailureReason::Incomplete
+            })
+            .await
+    );
     assert!(started.elapsed() < std::time::Duration::from_secs(2));
-    assert_eq!(fixture.write(ExpireReservation { session: locked, reservation }).await, Expired::Locked);
+    assert_eq!(
+        fixture
+            .write(ExpireReservation {
+                session: locked,
+                reservation
+            })
+            .await,
+        Expired::Locked
+    );
     assert!(!waiting.is_finished());
     sqlx::query("ROLLBACK").execute(&mut holder).await.unwrap();
     assert!(waiting.await.unwrap().unwrap());
