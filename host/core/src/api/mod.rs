@@ -21,6 +21,8 @@ mod route;
 mod rows;
 mod sessions;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use dispatch::Api;
 pub use rows::{Operation, operations};

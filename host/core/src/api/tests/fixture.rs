@@ -1,0 +1,245 @@
+//! A Core on a fresh database with one harness, two Projects and their keys.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::{Request, Response};
+use domain::run::{
+    Abilities, Cancellation, Capability, FunctionLimits, HarnessDeclaration, HistoryRecovery,
+    McpLimits, MessageLimits, ModelProtocol, ModelSupport, PerPlacement, Support,
+};
+use domain::{Digest, KeyId, ProjectId};
+use http_body_util::BodyExt;
+use serde_json::Value;
+use store::Store;
+use store::projects::{CreateProject, IssueApiKey};
+use store::testing::TestDatabase;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::Api;
+use crate::harnesses::Harnesses;
+use crate::http::accept::Answer;
+use crate::hub::Hub;
+use crate::keys::StreamKeys;
+use crate::state::Core;
+
+pub(super) const CORE_KEY: &str =
+    "oac_admin_0000000000000000000000000000000000000000000000000000000000000000";
+
+pub(super) struct Fixture {
+    pub database: TestDatabase,
+    pub core: Arc<Core>,
+    pub api: Arc<Api>,
+    /// Key of the Project most tests use.
+    pub key: String,
+    pub key_id: KeyId,
+    pub project: ProjectId,
+    /// Key of another Project.
+    pub other: String,
+}
+
+pub(super) struct Answered {
+    pub status: u16,
+    pub headers: axum::http::HeaderMap,
+    pub body: String,
+}
+
+impl Answered {
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("{} is no JSON", self.body))
+    }
+
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+}
+
+impl Fixture {
+    pub(super) async fn new() -> Self {
+        let database = TestDatabase::sqlite();
+        let store = database.open().await;
+        let (key, other) = ("berth_sk_one".to_owned(), "berth_sk_two".to_owned());
+        let (project, key_id) = issue(&store, &key).await;
+        issue(&store, &other).await;
+        let core = Arc::new(Core {
+            hub: Hub::new(store.clone()),
+            store,
+            keys: StreamKeys::default(),
+            core_keys: vec![*Digest::of(CORE_KEY.as_bytes()).as_bytes()],
+            harnesses: Harnesses::new(vec![declaration()], None, None).unwrap(),
+            allow_loopback_model_urls: false,
+            stop: CancellationToken::new(),
+        });
+        tokio::spawn(core.hub.clone().run(core.stop.clone()));
+        let api = Arc::new(Api::new(core.clone()));
+        Self {
+            database,
+            core,
+            api,
+            key,
+            key_id,
+            project,
+            other,
+        }
+    }
+
+    /// Answers a request whose body, if there is one, is JSON.
+    pub(super) async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        key: Option<&str>,
+        body: Option<&str>,
+    ) -> Answered {
+        let answer = self.open(method, path, key, body, &[]).await;
+        read(answer).await
+    }
+
+    /// As [`Fixture::send`], without reading the body of the answer.
+    pub(super) async fn open(
+        &self,
+        method: &str,
+        path: &str,
+        key: Option<&str>,
+        body: Option<&str>,
+        headers: &[(&str, &str)],
+    ) -> Response<Body> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("openai-beta", "agents=v1");
+        if let Some(key) = key {
+            request = request.header("authorization", format!("Bearer {key}"));
+        }
+        if body.is_some() {
+            request = request.header("content-type", "application/json");
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let body = body.map_or_else(Body::empty, |body| Body::from(body.to_owned()));
+        self.api.clone().answer(request.body(body).unwrap()).await
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Answered {
+        self.send("GET", path, Some(&self.key), None).await
+    }
+
+    pub(super) async fn post(&self, path: &str, body: &str) -> Answered {
+        self.send("POST", path, Some(&self.key), Some(body)).await
+    }
+
+    /// Gives the harness a default model, so that Sessions need none of their own.
+    pub(super) async fn default_model(&self) {
+        let body = r#"{"model_provider":{"protocol":"responses","base_url":"https://models.example/v1","api_key":"k"},"model":"default-model"}"#;
+        let path = "/core/v1/harnesses/test/model-configuration";
+        let answer = self.send("PUT", path, Some(CORE_KEY), Some(body)).await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+    }
+
+    /// Makes a Session and returns its id.
+    pub(super) async fn session(&self, body: &str) -> String {
+        let answer = self.post("/v1/agents/sessions", body).await;
+        assert_eq!(answer.status, 201, "{}", answer.body);
+        answer.json()["id"].as_str().unwrap().to_owned()
+    }
+
+    pub(super) async fn dump(&self) -> String {
+        self.database.dump().await.unwrap()
+    }
+}
+
+pub(super) async fn read(answer: Response<Body>) -> Answered {
+    let (parts, body) = answer.into_parts();
+    let bytes = body.collect().await.unwrap().to_bytes();
+    Answered {
+        status: parts.status.as_u16(),
+        headers: parts.headers,
+        body: String::from_utf8(bytes.to_vec()).unwrap(),
+    }
+}
+
+async fn issue(store: &Store, key: &str) -> (ProjectId, KeyId) {
+    let project = ProjectId::new(uuid::Uuid::new_v4());
+    let id = KeyId::new(uuid::Uuid::new_v4());
+    let created = store
+        .write(CreateProject {
+            id: project,
+            name: "p".into(),
+            by: None,
+        })
+        .await;
+    assert!(created.is_ok());
+    let digest = Digest::of(key.as_bytes());
+    let issued = store
+        .write(IssueApiKey {
+            id,
+            project,
+            name: "k".into(),
+            prefix: "p".into(),
+            digest,
+            by: None,
+        })
+        .await;
+    assert!(issued.is_ok());
+    (project, id)
+}
+
+/// A harness that can do what the API can use, and says so.
+pub(super) fn declaration() -> HarnessDeclaration {
+    let mut abilities = Abilities::REFUSED;
+    for capability in [
+        Capability::EnvironmentNone,
+        Capability::Steering,
+        Capability::TextVerbosity,
+        Capability::WebSearchControl,
+        Capability::ProgrammaticToolCallingDisable,
+    ] {
+        if let Some(place) = abilities.get_mut(capability) {
+            *place = PerPlacement::all(Support::Verified);
+        }
+    }
+    HarnessDeclaration {
+        id: "test".parse().unwrap(),
+        display_name: "Test".into(),
+        rank: 0,
+        install: "test".into(),
+        abilities,
+        conflicts: Vec::new(),
+        models: ModelSupport {
+            protocols: vec![ModelProtocol::Responses],
+            needs_token_limits: false,
+            own_model: false,
+            verbosities: vec!["low".into()],
+            efforts: Vec::new(),
+            service_tiers: Vec::new(),
+        },
+        parameters_schema: r#"{"type":"object","properties":{"effort":{"enum":["low","high"]}},"additionalProperties":false}"#
+            .into(),
+        functions: FunctionLimits {
+            max_count: 64,
+            max_name_bytes: 512,
+            name_pattern: None,
+            reserved_names: Vec::new(),
+            object_root: false,
+            exact_numbers: false,
+            result_images: Vec::new(),
+            result_images_on_success_only: false,
+        },
+        mcp: McpLimits {
+            label_pattern: None,
+            reserved_labels: Vec::new(),
+            tool_pattern: None,
+            allow_lists: true,
+            literal_headers: false,
+            bearer_needs_https: true,
+        },
+        messages: MessageLimits { images: Vec::new(), whitespace_only: false, max_messages_per_turn: None },
+        cancellation: Cancellation { keeps_process: true, settles_within_ms: 8000 },
+        recovery: HistoryRecovery::Unsupported,
+        platform_prompt: false,
+        idle_s: 300,
+        silence_limit_s: 600,
+        turn_limit_s: 0,
+    }
+}

@@ -1,0 +1,277 @@
+//! Every route of the table, with every credential and every kind of id (W-AUTH, W-ID-3, W-AUTH-4, W-ORDER-6, OPS-002).
+
+use super::fixture::{CORE_KEY, Fixture};
+use crate::api::route::{Route, Space, Verb};
+use crate::api::rows;
+
+const UNAUTHORIZED: &str = r#"{"error":{"message":"A valid Agents API bearer key is required.","type":"invalid_request_error","code":null,"param":null}}"#;
+const NO_CORE_KEY: &str = r#"{"error":{"message":"A valid Core key is required as the bearer credential.","type":"invalid_request_error","code":"invalid_admin_key","param":null}}"#;
+const MISSING: &str = r#"{"error":{"message":"Resource not found.","type":"not_found_error","code":"not_found_error","param":null}}"#;
+
+/// The path of a row with every parameter replaced.
+fn path(row: &Route, id: &str) -> String {
+    let segments = row.path.split('/').map(|segment| {
+        if segment.starts_with('{') {
+            id
+        } else {
+            segment
+        }
+    });
+    segments.collect::<Vec<_>>().join("/")
+}
+
+/// A body that a row accepts as far as shapes go.
+fn body(row: &Route) -> Option<&'static str> {
+    match row.shapes.0 {
+        "" => None,
+        "AgentCreate" => Some(r#"{"model":"m"}"#),
+        "SessionUpdate" => Some(r#"{"metadata":{"a":"b"}}"#),
+        "EventsCreate" => Some(r#"{"events":[{"type":"agent.session.input.cancel"}]}"#),
+        "Name" => Some(r#"{"name":"n"}"#),
+        _ => Some("{}"),
+    }
+}
+
+#[tokio::test]
+async fn credentials_work_in_their_own_space_only() {
+    let fixture = Fixture::new().await;
+    fixture.default_model().await;
+    let before = fixture.dump().await;
+    let never = "ffffffff-ffff-ffff-ffff-ffffffffffff";
+    for row in rows::table().rows() {
+        let (wrong, text): (&[Option<&str>], _) = match row.space {
+            Space::Public { .. } => (
+                &[None, Some("berth_sk_wrong"), Some(CORE_KEY)],
+                UNAUTHORIZED,
+            ),
+            Space::Admin => (
+                &[None, Some("berth_sk_one"), Some("oac_admin_wrong")],
+                NO_CORE_KEY,
+            ),
+            Space::Machine | Space::Open => continue,
+        };
+        for key in wrong {
+            let answer = fixture
+                .send(row.verb.name(), &path(row, never), *key, body(row))
+                .await;
+            assert_eq!(
+                (answer.status, answer.body.as_str()),
+                (401, text),
+                "{} {}",
+                row.verb.name(),
+                row.path
+            );
+            assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
+        }
+    }
+    assert_eq!(
+        fixture.dump().await,
+        before,
+        "a refused request writes nothing"
+    );
+}
+
+#[tokio::test]
+async fn missing_malformed_and_foreign_ids_are_one_answer() {
+    // W-ID-3, W-AUTH-4: byte for byte, on every public route with an id, and nothing is written.
+    let fixture = Fixture::new().await;
+    fixture.default_model().await;
+    let agent = fixture.post("/v1/agents", r#"{"model":"m"}"#).await.json()["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let session = fixture
+        .post("/v1/agents/sessions", r#"{"input":"hi"}"#)
+        .await
+        .json();
+    let environment = session["environment"]["id"].as_str().unwrap().to_owned();
+    let session = session["id"].as_str().unwrap().to_owned();
+    let before = fixture.dump().await;
+    for row in rows::table().rows() {
+        if !row.path.contains('{') || !matches!(row.space, Space::Public { .. }) {
+            continue;
+        }
+        let own = if row.path.contains("{agent_id}") {
+            &agent
+        } else if row.path.contains("{environment_id}") {
+            &environment
+        } else {
+            &session
+        };
+        let method = row.verb.name();
+        for id in [
+            "ffffffff-ffff-ffff-ffff-ffffffffffff",
+            "0",
+            "%ff",
+            "a%2Fb",
+            "env_0",
+            own.as_str(),
+        ] {
+            let answer = fixture
+                .send(method, &path(row, id), Some(&fixture.other), body(row))
+                .await;
+            assert_eq!(
+                (answer.status, answer.body.as_str()),
+                (404, MISSING),
+                "{method} {} {id}",
+                row.path
+            );
+        }
+    }
+    assert_eq!(fixture.dump().await, before);
+}
+
+#[tokio::test]
+async fn other_spellings_of_an_id_resolve() {
+    // W-ID-2
+    let fixture = Fixture::new().await;
+    let id = fixture.post("/v1/agents", r#"{"model":"m"}"#).await.json()["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    for spelling in [
+        id.to_uppercase(),
+        format!("%7B{id}%7D"),
+        format!("urn:uuid:{id}"),
+        format!("urn%3auuid%3A{id}"),
+    ] {
+        let answer = fixture.get(&format!("/v1/agents/{spelling}")).await;
+        assert_eq!(
+            (answer.status, answer.json()["id"].as_str()),
+            (200, Some(id.as_str())),
+            "{spelling}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn invalid_bodies_answer_the_same_for_every_id() {
+    // W-ORDER-4: the gate and the shapes come before any look-up.
+    let fixture = Fixture::new().await;
+    fixture.default_model().await;
+    let session = fixture.session(r#"{"input":"hi"}"#).await;
+    let before = fixture.dump().await;
+    for body in [
+        "[]",
+        "{",
+        r#"{"metadata":{"a":1}}"#,
+        r#"{"x":1}"#,
+        r#"{"a":1,"a":2}"#,
+    ] {
+        let mut answers = Vec::new();
+        for id in [
+            session.as_str(),
+            "0",
+            "ffffffff-ffff-ffff-ffff-ffffffffffff",
+        ] {
+            for key in [&fixture.key, &fixture.other] {
+                let path = format!("/v1/agents/sessions/{id}");
+                let answer = fixture.send("POST", &path, Some(key), Some(body)).await;
+                answers.push((answer.status, answer.body));
+            }
+        }
+        assert!(
+            answers
+                .iter()
+                .all(|answer| *answer == answers[0] && answer.0 == 400),
+            "{body}: {answers:?}"
+        );
+    }
+    assert_eq!(fixture.dump().await, before);
+}
+
+#[tokio::test]
+async fn a_revoked_key_and_an_archived_project_stop_at_once() {
+    // W-AUTH-2, OPS-034, OPS-035
+    let fixture = Fixture::new().await;
+    assert_eq!(fixture.get("/v1/agents").await.status, 200);
+    let path = format!(
+        "/core/v1/projects/{}/keys/{}",
+        fixture.project, fixture.key_id
+    );
+    let revoked = fixture.send("DELETE", &path, Some(CORE_KEY), None).await;
+    assert_eq!(revoked.status, 200, "{}", revoked.body);
+    assert_eq!(fixture.get("/v1/agents").await.body, UNAUTHORIZED);
+    let issued = fixture
+        .send(
+            "POST",
+            &format!("/core/v1/projects/{}/keys", fixture.project),
+            Some(CORE_KEY),
+            Some(r#"{"name":"n"}"#),
+        )
+        .await
+        .json();
+    let key = issued["key"].as_str().unwrap();
+    assert_eq!(
+        fixture
+            .send("GET", "/v1/agents", Some(key), None)
+            .await
+            .status,
+        200
+    );
+    let archive = format!("/core/v1/projects/{}/archive", fixture.project);
+    let archived = fixture.send("POST", &archive, Some(CORE_KEY), None).await;
+    assert_eq!(
+        (
+            archived.status,
+            archived.json()["active_key_count"].as_u64()
+        ),
+        (200, Some(0))
+    );
+    assert_eq!(
+        fixture
+            .send("GET", "/v1/agents", Some(key), None)
+            .await
+            .body,
+        UNAUTHORIZED
+    );
+    let again = fixture
+        .send(
+            "POST",
+            &format!("/core/v1/projects/{}/keys", fixture.project),
+            Some(CORE_KEY),
+            Some(r#"{"name":"n"}"#),
+        )
+        .await;
+    assert_eq!(
+        (again.status, again.json()["error"]["code"].as_str()),
+        (409, Some("project_archived"))
+    );
+    assert!(
+        !fixture.dump().await.contains(key),
+        "only the digest of a key is stored"
+    );
+}
+
+#[test]
+fn the_table_names_every_operation_once() {
+    // W-ROUTE-1
+    let table = rows::table();
+    let mut seen = std::collections::BTreeSet::new();
+    for row in table.rows() {
+        assert!(
+            seen.insert((row.path, row.verb)),
+            "{} {}",
+            row.verb.name(),
+            row.path
+        );
+        assert_eq!(
+            row.space,
+            crate::api::dispatch::space_of(row.path),
+            "{}",
+            row.path
+        );
+        assert_eq!(
+            row.list.is_some() || row.path == "/core/v1/harnesses",
+            row.shapes.1.starts_with("L(")
+                || matches!(row.shapes.1, "Projects" | "Keys" | "Harnesses"),
+            "{}",
+            row.path
+        );
+        assert!(
+            row.verb != Verb::Get || row.shapes.0.is_empty(),
+            "{}",
+            row.path
+        );
+    }
+}
