@@ -5,6 +5,7 @@
 
 mod api;
 mod first_start;
+mod gateway;
 mod harnesses;
 mod http;
 mod hub;

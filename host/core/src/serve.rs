@@ -8,11 +8,13 @@ use futures_util::future::BoxFuture;
 use seal::{KeyRing, SealError, ServiceKey};
 use store::{Location, Store, StoreError, StoreSettings};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::api::Api;
 use crate::first_start::{self, FirstStartError};
+use crate::gateway::{Gateway, GatewaySettings};
 use crate::harnesses::{Harnesses, UnknownHarness};
 use crate::http::accept::accept;
 use crate::hub::Hub;
@@ -109,7 +111,16 @@ fn start(
         if let Some(first) = settings.first_project {
             first_start::ensure(store.clone(), first).await?;
         }
+        let (_owned, ownership) = watch::channel(None);
+        let gateway = Gateway::new(GatewaySettings {
+            store: store.clone(),
+            installation: store.installation(),
+            public_url: public_url.clone(),
+            owned: ownership,
+            stop: stop.clone(),
+        });
         let core = Arc::new(Core {
+            gateway,
             hub: Hub::new(store.clone()),
             store,
             keys: StreamKeys::default(),
@@ -136,6 +147,7 @@ impl Started {
     fn run(self) -> BoxFuture<'static, Result<(), ServeError>> {
         Box::pin(async move {
             let (store, stop) = (self.core.store.clone(), self.core.stop.clone());
+            let gateway = self.core.gateway.clone();
             let following = tokio::spawn(self.core.hub.clone().run(stop.clone()));
             let api = Arc::new(Api::new(self.core));
             let accepting = accept(
@@ -150,6 +162,8 @@ impl Started {
                 error = store.failed() => Err(error.into()),
             };
             stop.cancel();
+            // The last observations are written before the store closes.
+            gateway.drained().await;
             // The hub only reads; there is nothing of it to lose.
             let _ = following.await;
             store.close().await;

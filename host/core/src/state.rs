@@ -5,6 +5,7 @@ use std::sync::Arc;
 use store::Store;
 use tokio_util::sync::CancellationToken;
 
+use crate::gateway::Gateway;
 use crate::harnesses::Harnesses;
 use crate::hub::Hub;
 use crate::keys::StreamKeys;
@@ -19,6 +20,8 @@ pub(crate) struct Core {
     pub keys: StreamKeys,
     /// SHA-256 digests of the Core keys (OPS-003).
     pub core_keys: Vec<[u8; 32]>,
+    /// The sockets of Runtimes.
+    pub gateway: Arc<Gateway>,
     /// What may run.
     pub harnesses: Harnesses,
     /// Admit plain `http` model URLs on loopback addresses.

@@ -87,7 +87,7 @@ fn admin(core: &Core, headers: &HeaderMap) -> Result<Caller, ApiError> {
 }
 
 /// The token of exactly one `Authorization: Bearer …` header.
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = only(headers, AUTHORIZATION.as_str())?.split_once(' ')?;
     let token = token.trim_start_matches(' ');
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)

@@ -56,6 +56,21 @@ pub(crate) enum ApiError {
     CredentialStorageUnavailable,
     /// `/core/v1`.
     Admin(AdminError),
+    /// `/api/v1`.
+    Machine(MachineError),
+}
+
+/// Answers of the machine routes (executor-credentials.md 3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MachineError {
+    /// 401: not the credential of this device, or not valid any more.
+    Credential,
+    /// 400: not exactly the expected members.
+    Request,
+    /// 426: another wire version (RP-3.4).
+    IncompatibleVersion,
+    /// 400: not a WebSocket request.
+    Upgrade,
 }
 
 /// Answers of the administration API (`wire.md` 8.3).
@@ -238,6 +253,7 @@ impl ApiError {
                 Row::unavailable("credential_storage_unavailable", message)
             }
             Self::Admin(error) => error.row(),
+            Self::Machine(error) => error.row(),
         }
     }
 
@@ -459,5 +475,33 @@ impl From<Refusal> for ApiError {
 impl From<AdminError> for ApiError {
     fn from(error: AdminError) -> Self {
         Self::Admin(error)
+    }
+}
+
+impl From<MachineError> for ApiError {
+    fn from(error: MachineError) -> Self {
+        Self::Machine(error)
+    }
+}
+
+impl MachineError {
+    fn row(self) -> Row {
+        match self {
+            Self::Credential => Row::new(
+                StatusCode::UNAUTHORIZED,
+                "unauthorized",
+                "A valid device credential is required.",
+            ),
+            Self::Request => Row::bad(SHAPE, "The machine request is malformed."),
+            Self::IncompatibleVersion => {
+                let message = "This Runtime speaks another protocol version than this Core.";
+                Row::new(
+                    StatusCode::UPGRADE_REQUIRED,
+                    "incompatible_version",
+                    message,
+                )
+            }
+            Self::Upgrade => Row::bad(SHAPE, "A WebSocket upgrade is expected."),
+        }
     }
 }

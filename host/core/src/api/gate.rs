@@ -66,6 +66,11 @@ impl Default for JsonBody {
 }
 
 impl JsonBody {
+    /// The text of the object.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The object.
     pub(crate) fn json(&self) -> Json<'_> {
         Json::new(&self.text)

@@ -3,10 +3,10 @@
 
 pub(crate) mod admin;
 mod agents;
-mod auth;
-mod call;
+pub(crate) mod auth;
+pub(crate) mod call;
 mod dispatch;
-mod error;
+pub(crate) mod error;
 mod events;
 mod failure;
 mod gate;

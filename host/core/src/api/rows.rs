@@ -2,6 +2,8 @@
 
 use super::query::{Limits, ListRule};
 use super::route::{BodyRule, Handler, LARGE_BODY, Route, Space, Table, Verb};
+use crate::gateway::routes;
+
 use super::{admin, agents, events, health, history, sessions};
 
 const PUBLIC: Space = Space::Public { beta: true };
@@ -62,6 +64,7 @@ pub fn operations() -> Vec<Operation> {
 pub(super) fn table() -> Table {
     let mut rows = public();
     rows.extend(administration());
+    rows.extend(machines());
     rows.push(Route::new(
         Verb::Get,
         "/healthz",
@@ -172,6 +175,33 @@ fn public() -> Vec<Route> {
             ("", "EnvironmentInfo"),
             handler!(history::environment),
         ),
+    ]
+}
+
+fn machines() -> Vec<Route> {
+    use Verb::{Get, Post};
+    let row = |verb, path, shapes, handler| Route::new(verb, path, Space::Machine, shapes, handler);
+    vec![
+        row(
+            Post,
+            "/api/v1/agent-daemon/bootstrap",
+            ("DaemonBootstrap", "DaemonConnection"),
+            handler!(routes::bootstrap),
+        ),
+        row(
+            Get,
+            "/api/v1/agent-daemon/device-status",
+            ("", "DeviceStatus"),
+            handler!(routes::status),
+        )
+        .without_head(),
+        row(
+            Get,
+            routes::SOCKET,
+            ("", "WebSocket"),
+            handler!(routes::socket),
+        )
+        .without_head(),
     ]
 }
 

@@ -146,6 +146,11 @@ pub enum Notice {
     },
     /// The Session is bound on this connection.
     Bound(Binding),
+    /// The start frame was handed to the socket: from here on an effect is possible.
+    StartSent {
+        /// The Run.
+        run_id: RunId,
+    },
     /// A request progressed.
     Progress {
         /// The request.

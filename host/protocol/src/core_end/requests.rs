@@ -216,8 +216,14 @@ impl CoreEnd {
         );
         self.outputs
             .push_back(super::Output::Send(Message::Text(text)));
-        if let Operation::WorkspaceExport(export) = &request.operation {
-            self.credit(binding, export.stream, EXPORT_WINDOW);
+        match &request.operation {
+            Operation::ExecutionStart(start) => self.notice(Notice::StartSent {
+                run_id: start.run_id,
+            }),
+            Operation::WorkspaceExport(export) => {
+                self.credit(binding, export.stream, EXPORT_WINDOW)
+            }
+            _ => {}
         }
     }
 
