@@ -14,11 +14,20 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
-    if std::env::args_os()
+    match std::env::args_os()
         .nth(1)
-        .is_some_and(|name| name == "supervise")
+        .as_deref()
+        .and_then(std::ffi::OsStr::to_str)
     {
-        return machine::supervisor::main();
+        Some("supervise") => return machine::supervisor::main(),
+        Some("sandbox-init") => {
+            let rest: Vec<String> = std::env::args_os()
+                .skip(2)
+                .filter_map(|arg| arg.into_string().ok())
+                .collect();
+            return machine::init::main(&rest);
+        }
+        _ => {}
     }
     // One TLS provider in the process, chosen before anything can ask for one.
     if rustls::crypto::ring::default_provider()

@@ -29,6 +29,7 @@ pub mod environment;
 pub mod input;
 pub mod item;
 pub mod lease;
+pub mod provider;
 pub mod reservation;
 pub mod session;
 pub mod turn;

@@ -47,7 +47,7 @@ pub enum PluginError {
     #[error("the manifest of {0}: {1}")]
     Manifest(String, ManifestError),
     /// It is of another kind than the registry it stands in.
-    #[error("{0} is not a harness plugin")]
+    #[error("{0} is a plugin of another kind")]
     Kind(String),
     /// The range or a pin is no version.
     #[error("{0}: {1:?} is not a version requirement")]
@@ -61,8 +61,8 @@ pub enum PluginError {
     /// A declaration names an install entry that is not there.
     #[error("{0} has no install entry {1:?}")]
     Install(String, String),
-    /// Two plugins declare the same harness.
-    #[error("harness {0:?} is declared twice")]
+    /// Two plugins declare the same harness, or have the same id.
+    #[error("{0:?} is declared twice")]
     Twice(String),
 }
 

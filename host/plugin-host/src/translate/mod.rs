@@ -4,3 +4,4 @@
 //! A later contract version gets its own folder here and the present one is kept, adapted, for older plugins.
 
 pub mod harness;
+pub mod provider;
