@@ -103,6 +103,16 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        /// However a script is quoted, it comes back whole; and nothing makes the reader fail.
+        #[test]
+        fn any_quoted_script_comes_back(text in ".*", line in ".*") {
+            let quoted = format!("/bin/bash -lc '{}'", text.replace('\'', r"'\''"));
+            proptest::prop_assert_eq!(script(&quoted), text);
+            let _ = script(&line);
+        }
+    }
+
     #[test]
     fn a_long_output_says_how_much_was_cut() {
         let long = "é".repeat(LONGEST_OUTPUT);

@@ -1,0 +1,87 @@
+//! What stands between a process and a thread.
+
+use sdk::common::Effect;
+use sdk::harness_session::{History, Workspace};
+use serde_json::{Value, json};
+
+use crate::frames::*;
+use crate::support::configuration;
+
+/// CDX-005: fails closed if Codex would have somewhere to run commands.
+#[test]
+fn without_an_environment_nothing_may_offer_one() {
+    let mut configuration = configuration();
+    configuration.workspace = Workspace::Absent;
+    let mut bench = launched(&configuration);
+    let outputs = answered(
+        &mut bench,
+        &[
+            json!({"result": {}}),
+            json!({"result": {"status": "unknown"}}),
+            json!({"result": {"status": "ready"}}),
+        ],
+    );
+    assert_eq!(refusal(&outputs), ("program_failed", Effect::None));
+}
+
+/// CDX-011: a server that nobody declared is never started.
+#[test]
+fn an_undeclared_mcp_server_is_refused() {
+    let mut bench = launched(&configuration());
+    let mut config = config();
+    config["result"]["config"]["mcp_servers"] = json!({"evil": {"command": "touch"}});
+    let outputs = answered(&mut bench, &[json!({"result": {}}), config]);
+    assert_eq!(refusal(&outputs), ("program_failed", Effect::None));
+}
+
+/// CDX-003: a thread that another provider would serve is not used.
+#[test]
+fn a_thread_with_another_model_provider_is_refused() {
+    let mut bench = launched(&configuration());
+    let mut thread = thread("t");
+    thread["result"]["modelProvider"] = json!("openai");
+    let outputs = answered(&mut bench, &[json!({"result": {}}), config(), thread]);
+    assert_eq!(refusal(&outputs), ("program_failed", Effect::None));
+}
+
+/// HIS-001 to HIS-003.
+#[test]
+fn history_is_never_guessed() {
+    let mut configuration = configuration();
+    configuration.history = History::Recover;
+    let row = |id: &str, cwd: &str| json!({"id": id, "cwd": cwd, "parentThreadId": null, "source": "vscode"});
+    let list = |rows: Vec<Value>| json!({"result": {"data": rows, "nextCursor": null}});
+    let cases = [
+        (list(vec![]), "history_missing"),
+        (list(vec![row("a", "/elsewhere")]), "history_missing"),
+        (
+            list(vec![
+                row("a", "/home/agent/work"),
+                row("b", "/home/agent/work"),
+            ]),
+            "history_ambiguous",
+        ),
+    ];
+    for (answer, code) in cases {
+        let mut bench = launched(&configuration);
+        let outputs = answered(&mut bench, &[json!({"result": {}}), config(), answer]);
+        assert_eq!(refusal(&outputs), (code, Effect::None));
+    }
+    configuration.history = History::Resume("t".into());
+    for (message, code) in [
+        ("no rollout found for thread id t", "history_missing"),
+        ("thread t already has an active writer", "history_in_use"),
+        ("something else", "program_failed"),
+    ] {
+        let mut bench = launched(&configuration);
+        let error = json!({"error": {"code": -32600, "message": message}});
+        let outputs = answered(&mut bench, &[json!({"result": {}}), config(), error]);
+        assert_eq!(refusal(&outputs), (code, Effect::None));
+    }
+    let mut bench = launched(&configuration);
+    let outputs = answered(
+        &mut bench,
+        &[json!({"result": {}}), config(), thread("another")],
+    );
+    assert_eq!(refusal(&outputs), ("program_failed", Effect::None));
+}
