@@ -4,6 +4,7 @@
 //! does that once for all of them, in the order flag, variable, file.
 
 mod client;
+mod daemon;
 mod doctor;
 mod harness;
 mod key;
@@ -60,6 +61,8 @@ enum Command {
     /// Plugins that this program has.
     #[command(subcommand)]
     Plugin(plugin::Command),
+    /// The Runtime: runs harnesses beside a workspace. Started by a provider or by Core, with a bootstrap file.
+    Daemon(daemon::Options),
     /// Say what is missing on this machine and how to mend it.
     Doctor(doctor::Options),
     /// A model that follows a script, for the demo and tests.
@@ -112,6 +115,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Model(command) => model::run(command).await,
         Command::Session(command) => session::run(command).await,
         Command::Plugin(command) => plugin::run(command).await,
+        Command::Daemon(options) => daemon::run(options).await,
         Command::Doctor(options) => doctor::run(options).await,
         Command::ScriptedModel(arguments) => demo::model_server::run(arguments).await,
     }

@@ -1,0 +1,255 @@
+//! The whole daemon as a process: bootstrap file, link, Sessions, supervisor and a scripted harness, against a Core in small.
+//!
+//! `BERTH_TEST_SCRIPTED` names the scripted harness (default: beside this program's build); where it is missing the tests say
+//! so and pass, in CI they fail.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test"
+)]
+
+mod core;
+mod faults;
+mod lifecycle;
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use domain::{
+    EnvironmentId, Secret,
+    run::{Binding, EventBody, ExecutionConfiguration, History, ItemBody, RunEvent, TurnStatus},
+};
+use protocol::{
+    bootstrap::BootstrapFile,
+    wire::{Answer, Bind, InitStep, Limits, Operation, Proof, RuntimePrepare, Variable},
+};
+use uuid::Uuid;
+
+use self::core::{CREDENTIAL, Connection, Core};
+
+const BERTH: &str = env!("CARGO_BIN_EXE_berth");
+/// Where the adapter's manifest looks for the program.
+const PROGRAM: &str =
+    "codex/0.171.0/node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex";
+
+fn scripted() -> Option<PathBuf> {
+    let default = || Path::new(BERTH).with_file_name("berth-scripted");
+    let program = std::env::var_os("BERTH_TEST_SCRIPTED").map_or_else(default, PathBuf::from);
+    let found = program.is_file();
+    assert!(
+        found || std::env::var_os("CI").is_none(),
+        "{} is missing",
+        program.display()
+    );
+    if !found {
+        eprintln!(
+            "skipped: no scripted harness at {}; `cargo build -p berth-scripted` makes it",
+            program.display()
+        );
+    }
+    found.then_some(program)
+}
+
+/// One machine with one daemon and its Core.
+struct Bench {
+    folder: tempfile::TempDir,
+    core: Core,
+    daemon: Child,
+    environment: EnvironmentId,
+    binding: Binding,
+}
+
+impl Bench {
+    async fn start() -> Option<Self> {
+        Self::with(Limits::default(), "{}").await
+    }
+
+    /// With Core's limits and the harness's plan.
+    async fn with(limits: Limits, plan: &str) -> Option<Self> {
+        let scripted = scripted()?;
+        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for name in ["state", "workspace"] {
+            std::fs::create_dir(path(name)).unwrap();
+        }
+        let program = path("harnesses").join(PROGRAM);
+        std::fs::create_dir_all(program.parent().unwrap()).unwrap();
+        std::fs::copy(scripted, &program).unwrap();
+        std::fs::write(program.with_file_name("timeline.json"), plan).unwrap();
+        let core = Core::start(limits).await;
+        let environment = EnvironmentId::new(Uuid::new_v4());
+        let served = Some((environment, path("workspace")));
+        let credential = Secret::from(CREDENTIAL.to_owned());
+        let file = BootstrapFile::new(
+            core.url.clone(),
+            core.installation,
+            core.device,
+            credential,
+            served,
+        );
+        std::fs::write(path("state/bootstrap.json"), file.write().unwrap().expose()).unwrap();
+        let daemon = launch(folder.path());
+        let binding = core::binding(Some(environment));
+        Some(Self {
+            folder,
+            core,
+            daemon,
+            environment,
+            binding,
+        })
+    }
+
+    fn workspace(&self) -> PathBuf {
+        self.folder.path().join("workspace")
+    }
+
+    /// The next connection, bound.
+    async fn connect(&mut self) -> Connection {
+        let mut connection = self.core.connection().await;
+        let bind = Bind {
+            harness: "codex".parse().unwrap(),
+            workspace_directory: Some("/workspace".to_owned()),
+        };
+        let answer = connection.answer(self.binding, Operation::Bind(bind)).await;
+        assert_eq!(answer, Answer::Ok(Proof::Bound));
+        connection
+    }
+
+    /// The next connection, bound and with a completely initialized Environment.
+    async fn ready(&mut self) -> Connection {
+        let mut connection = self.connect().await;
+        let env = vec![Variable {
+            name: "FROM_SESSION".to_owned(),
+            value: "session value".to_owned(),
+        }];
+        for step in [
+            InitStep::Configure { env },
+            InitStep::Finalize {
+                sources: Vec::new(),
+            },
+        ] {
+            let prepare = RuntimePrepare {
+                budget_ms: 120_000,
+                step,
+            };
+            let answer = connection
+                .answer(self.binding, Operation::RuntimePrepare(prepare))
+                .await;
+            assert_eq!(answer, Answer::Ok(Proof::Installed));
+        }
+        connection
+    }
+
+    fn configuration(&self, connection: &Connection, history: History) -> ExecutionConfiguration {
+        let hash = &connection.hello.harnesses[0].declaration_hash;
+        serde_json::from_value(serde_json::json!({
+            "harness": "codex", "declaration_hash": hash, "workspace": {"kind": "bound"}, "history": history,
+            "model": {"id": "m", "protocol": "responses", "base_url": "https://model.test/v1", "api_key": "sk-key-canary"},
+            "options": {}, "parameters": "{}", "functions": [], "controls": {"tool_search": false}, "mcp": [],
+            "permissions": "allow",
+        }))
+        .unwrap()
+    }
+
+    /// Runs a Turn to its end.
+    async fn turn(
+        &self,
+        connection: &mut Connection,
+        history: History,
+        text: &str,
+    ) -> Vec<RunEvent> {
+        let configuration = self.configuration(connection, history);
+        connection.start(self.binding, configuration, text).await;
+        connection.done().await
+    }
+
+    /// Processes whose program is in the harness folder.
+    fn harness_processes(&self) -> usize {
+        let folder = self.folder.path().join("harnesses");
+        let entries = std::fs::read_dir("/proc").unwrap();
+        let programs =
+            entries.filter_map(|entry| std::fs::read_link(entry.ok()?.path().join("exe")).ok());
+        programs
+            .filter(|program| program.starts_with(&folder))
+            .count()
+    }
+
+    fn restart(&mut self) {
+        self.kill();
+        self.daemon = launch(self.folder.path());
+    }
+
+    fn kill(&mut self) {
+        let _ = self.daemon.kill();
+        let _ = self.daemon.wait();
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn launch(folder: &Path) -> Child {
+    let log = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(folder.join("daemon.log"))
+        .unwrap();
+    Command::new(BERTH)
+        .args(["daemon", "--log-level", "debug", "--harness-dir"])
+        .arg(folder.join("harnesses"))
+        .arg("--bootstrap")
+        .arg(folder.join("state/bootstrap.json"))
+        .env_clear()
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .unwrap()
+}
+
+fn outcome(events: &[RunEvent]) -> TurnStatus {
+    match events.last().map(|event| &event.body) {
+        Some(EventBody::Done(done)) => done.status,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn answer_text(events: &[RunEvent]) -> String {
+    let text = |event: &RunEvent| match &event.body {
+        EventBody::ItemEnded(end) => match &end.item.body {
+            ItemBody::Message(message) => Some(message.text.clone()),
+            _ => None,
+        },
+        _ => None,
+    };
+    events.iter().filter_map(text).collect::<Vec<_>>().join("|")
+}
+
+fn native(events: &[RunEvent]) -> String {
+    let id = |event: &RunEvent| match &event.body {
+        EventBody::NativeSession(native) if native.durable => Some(native.id.clone()),
+        _ => None,
+    };
+    events
+        .iter()
+        .find_map(id)
+        .expect("a durable native session")
+}
+
+/// Waits until `holds`, at most five seconds.
+async fn eventually(what: &str, holds: impl Fn() -> bool) {
+    for _ in 0..200 {
+        if holds() {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(25)).await;
+    }
+    panic!("{what}");
+}
