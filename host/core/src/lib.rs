@@ -4,6 +4,7 @@
 //! the scheduler and the gateway act on what is committed. Memory holds caches, sockets and hints only.
 
 mod api;
+mod execution;
 mod first_start;
 mod gateway;
 mod harnesses;
@@ -11,12 +12,14 @@ mod http;
 mod hub;
 mod keys;
 pub mod peer;
+mod provider_memory;
 pub mod scheduler;
 mod serve;
 mod settings;
 mod state;
 
 pub use api::{Operation, operations};
+pub use execution::ExecutionError;
 pub use first_start::FirstStartError;
 pub use harnesses::UnknownHarness;
 pub use serve::{Ready, ServeError, serve};

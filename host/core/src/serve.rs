@@ -8,13 +8,12 @@ use futures_util::future::BoxFuture;
 use seal::{KeyRing, SealError, ServiceKey};
 use store::{Location, Store, StoreError, StoreSettings};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::api::Api;
+use crate::execution::{Execution, ExecutionError, ExecutionSettings};
 use crate::first_start::{self, FirstStartError};
-use crate::gateway::{Gateway, GatewaySettings};
 use crate::harnesses::{Harnesses, UnknownHarness};
 use crate::http::accept::accept;
 use crate::hub::Hub;
@@ -57,6 +56,9 @@ pub enum ServeError {
     /// A linked plugin cannot be used.
     #[error("a plugin cannot be used: {0}")]
     Plugin(#[from] plugin_host::PluginError),
+    /// Gateway, provider or scheduler could not be put together.
+    #[error(transparent)]
+    Execution(#[from] ExecutionError),
     /// A setting names a harness that is not there.
     #[error(transparent)]
     Harness(#[from] UnknownHarness),
@@ -86,6 +88,7 @@ pub fn serve<'a>(
 struct Started {
     ready: Ready,
     core: Arc<Core>,
+    execution: Execution,
     listener: TcpListener,
     max_connections: usize,
     drain: Duration,
@@ -111,16 +114,29 @@ fn start(
         if let Some(first) = settings.first_project {
             first_start::ensure(store.clone(), first).await?;
         }
-        let (_owned, ownership) = watch::channel(None);
-        let gateway = Gateway::new(GatewaySettings {
-            store: store.clone(),
-            installation: store.installation(),
-            public_url: public_url.clone(),
-            owned: ownership,
-            stop: stop.clone(),
-        });
+        // Daemons of this machine dial the listener itself; others the public address.
+        let runtime_url = loopback(address)?;
+        let sqlite = matches!(settings.database, Database::Sqlite);
+        let execution = Execution::start(
+            store.clone(),
+            ExecutionSettings {
+                data_dir: settings.data_dir,
+                program: settings.program,
+                harness_dir: settings.harness_dir,
+                provider: settings.provider,
+                sandboxes: settings.sandboxes,
+                concurrency: settings.execution_concurrency,
+                drain: settings.drain,
+                executor_idle: settings.executor_idle,
+                runtime_url,
+                predecessor_is_dead: sqlite && settings.holds_data_dir,
+            },
+            stop.clone(),
+        )
+        .await?;
         let core = Arc::new(Core {
-            gateway,
+            gateway: execution.gateway.clone(),
+            hosts: execution.hosts,
             hub: Hub::new(store.clone()),
             store,
             keys: StreamKeys::default(),
@@ -135,6 +151,7 @@ fn start(
                 public_url,
             },
             core,
+            execution,
             listener,
             max_connections: settings.max_connections,
             drain: settings.drain,
@@ -147,7 +164,6 @@ impl Started {
     fn run(self) -> BoxFuture<'static, Result<(), ServeError>> {
         Box::pin(async move {
             let (store, stop) = (self.core.store.clone(), self.core.stop.clone());
-            let gateway = self.core.gateway.clone();
             let following = tokio::spawn(self.core.hub.clone().run(stop.clone()));
             let api = Arc::new(Api::new(self.core));
             let accepting = accept(
@@ -162,8 +178,8 @@ impl Started {
                 error = store.failed() => Err(error.into()),
             };
             stop.cancel();
-            // The last observations are written before the store closes.
-            gateway.drained().await;
+            // What is in flight is settled and the last observations are written before the store closes.
+            self.execution.ended().await;
             // The hub only reads; there is nothing of it to lose.
             let _ = following.await;
             store.close().await;

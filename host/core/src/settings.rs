@@ -44,8 +44,12 @@ pub struct CoreSettings {
     pub harness_dir: PathBuf,
     /// This program, started as daemon, supervisor and sandbox init by its hidden sub-commands.
     pub program: PathBuf,
-    /// Settings of plugins by plugin id: opaque text each plugin validates itself.
-    pub plugin_settings: Vec<(String, String)>,
+    /// The sandbox provider of this deployment; `None` = hosted Environments are refused (SP-2.1).
+    pub provider: Option<String>,
+    /// Machine processes that a provider may be granted (LOC-025).
+    pub sandboxes: machine::sandbox::Settings,
+    /// The caller holds the data folder's lock, so a former owner of a SQLite database cannot be alive (D31).
+    pub holds_data_dir: bool,
 }
 
 /// The database of a Core.

@@ -14,6 +14,8 @@ use crate::keys::StreamKeys;
 pub(crate) struct Core {
     /// The truth.
     pub store: Store,
+    /// Hosted Environments can be made; else their admission is refused (SP-2.1, LOC-002).
+    pub hosts: bool,
     /// Live events.
     pub hub: Arc<Hub>,
     /// Validity of the keys of open streams.

@@ -96,13 +96,22 @@ pub enum Isolation {
 }
 
 impl Isolation {
-    fn name(self) -> &'static str {
+    fn chosen(self) -> machine::sandbox::Isolation {
+        use machine::sandbox::{Isolation as Chosen, Level};
         match self {
-            Self::Auto => "auto",
-            Self::Namespaces => "namespaces",
-            Self::Landlock => "landlock",
-            Self::None => "none",
+            Self::Auto => Chosen::Auto,
+            Self::Namespaces => Chosen::Only(Level::Namespaces),
+            Self::Landlock => Chosen::Only(Level::Landlock),
+            Self::None => Chosen::Only(Level::None),
         }
+    }
+}
+
+/// Root of the workspaces (LOC-010, API-020).
+fn sessions_dir(folder: &Path) -> PathBuf {
+    match std::env::var_os("APIPI_SESSIONS_DIR") {
+        Some(root) if !root.is_empty() => PathBuf::from(root),
+        _ => folder.join("sessions"),
     }
 }
 
@@ -272,12 +281,11 @@ fn settings(options: Options, folder: &Path, secrets: Secrets) -> anyhow::Result
     let harness_dir = folder.join(HARNESSES);
     std::fs::create_dir_all(&harness_dir)
         .with_context(|| format!("cannot make {}", harness_dir.display()))?;
-    let local = serde_json::json!({
-        "isolation": options.local_isolation.name(),
-        "expose": options.local_expose,
-        "root": folder.join("sessions"),
-        "harness-dir": harness_dir,
-    });
+    let program = std::env::current_exe().context("cannot find our own program")?;
+    let mut sandboxes =
+        machine::sandbox::Settings::new(sessions_dir(folder), &program, &harness_dir);
+    sandboxes.isolation = options.local_isolation.chosen();
+    sandboxes.exposed = options.local_expose;
     Ok(CoreSettings {
         listen: options.listen,
         public_url: options.public_url,
@@ -302,8 +310,10 @@ fn settings(options: Options, folder: &Path, secrets: Secrets) -> anyhow::Result
         drain: Duration::from_secs(options.drain_seconds),
         max_connections: options.max_connections,
         harness_dir,
-        program: std::env::current_exe().context("cannot find our own program")?,
-        plugin_settings: vec![(LOCAL.to_owned(), local.to_string())],
+        program,
+        provider: Some(LOCAL.to_owned()),
+        sandboxes,
+        holds_data_dir: true,
     })
 }
 

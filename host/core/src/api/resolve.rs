@@ -47,6 +47,10 @@ pub(crate) async fn resolve(
     let agent = Path::root().member("agent");
     admission::check(&effective.configuration, &agent)?;
     let placement = placement(&creation.environment);
+    if placement == Placement::Hosted && !core.hosts {
+        // Unconfigured or unusable: refused before anything is stored (SP-2.1, LOC-002).
+        return Err(ApiError::ExecutionUnavailable);
+    }
     admission::check_declared(&effective.configuration, &agent, declaration, placement)?;
     if !declaration.models.protocols.contains(&chosen.view.protocol) {
         let message = format!(

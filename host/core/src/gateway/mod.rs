@@ -37,6 +37,8 @@ pub(crate) struct GatewaySettings {
     pub public_url: Url,
     /// Whether this process owns execution, and since which epoch. No socket is accepted before (SC-9.5).
     pub owned: watch::Receiver<Option<LeaseToken>>,
+    /// How long a Runtime keeps an idle Executor, in milliseconds.
+    pub executor_idle_ms: u64,
     /// Cancelled when the process drains: sockets close as `core_shutdown`.
     pub stop: CancellationToken,
 }

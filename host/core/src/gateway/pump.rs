@@ -84,7 +84,10 @@ pub(super) async fn run(
         heartbeat_ms: limits::HEARTBEAT_MS,
         idle_close_ms: limits::IDLE_CLOSE_MS,
         features: Vec::new(),
-        limits: Limits::default(),
+        limits: Limits {
+            executor_idle_ms: gateway.settings.executor_idle_ms,
+            ..Limits::default()
+        },
     };
     let (facts, found) = mpsc::unbounded_channel();
     let pump = Pump {

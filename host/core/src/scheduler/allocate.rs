@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use domain::allocation::{Allocation, AllocationPhase, Observed, Record, Reserve};
+use domain::provider::{NativeState, Outcome, SandboxInfo};
 use domain::{AllocationId, DeviceId};
 use protocol::wire::CloseReason;
 use store::units::allocation::{BeginCreate, FinishRelease, RecordAllocation, ReserveAllocation};
@@ -13,10 +14,7 @@ use store::{StoreError, WriteError};
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use super::facts::WORKSPACE;
-use super::provider::{
-    Bootstrap, CreateKind, NativeInfo, NativeState, Provider, ProviderOutcome, ProviderTarget,
-};
+use super::hosting::{BootstrapFile, Hosting};
 use super::{Shared, bootstrap};
 
 /// Period and page of the provider's loop (scheduler 3).
@@ -28,7 +26,7 @@ type Busy = Arc<Mutex<HashSet<AllocationId>>>;
 
 /// Runs until the ownership ends. Without a provider there is nothing to do.
 pub(super) async fn run(shared: Arc<Shared>) {
-    let Some(provider) = shared.provider.clone() else {
+    let Some(provider) = shared.hosting.clone() else {
         return;
     };
     let mut tick = tokio::time::interval(PERIOD);
@@ -53,7 +51,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
 }
 
 /// Finds hosted Environments without an allocation (SP-6.6).
-async fn reserve(shared: &Shared, provider: &dyn Provider) -> Result<(), StoreError> {
+async fn reserve(shared: &Shared, provider: &Hosting) -> Result<(), StoreError> {
     if shared.draining.is_cancelled() {
         return Ok(());
     }
@@ -80,7 +78,7 @@ async fn reserve(shared: &Shared, provider: &dyn Provider) -> Result<(), StoreEr
                     device_id,
                     credential: bootstrap::digest(&credential),
                 },
-                limit: provider.max_active(),
+                limit: Some(provider.max_active()),
             };
             match shared.store.write(unit).await {
                 // Without capacity it stays as it is and is found again (A2).
@@ -94,7 +92,7 @@ async fn reserve(shared: &Shared, provider: &dyn Provider) -> Result<(), StoreEr
 /// Gives every allocation with something to do a task.
 async fn advance(
     shared: &Arc<Shared>,
-    provider: &Arc<dyn Provider>,
+    provider: &Arc<Hosting>,
     busy: &Busy,
     tasks: &TaskTracker,
     observe: bool,
@@ -138,7 +136,7 @@ async fn advance(
 /// One allocation by its phase (SP-6.3).
 async fn step(
     shared: &Shared,
-    provider: &dyn Provider,
+    provider: &Hosting,
     allocation: Allocation,
 ) -> Result<(), StoreError> {
     match allocation.phase {
@@ -154,34 +152,27 @@ async fn step(
     }
 }
 
-fn target(shared: &Shared, allocation: &Allocation) -> ProviderTarget {
-    ProviderTarget {
-        installation: shared.installation,
-        allocation: allocation.clone(),
-    }
-}
-
-fn hand_over(shared: &Shared, allocation: &Allocation) -> Result<Bootstrap, StoreError> {
+/// What hands the device's credential over; the same file each time (SP-5.8).
+fn hand_over(shared: &Shared, allocation: &Allocation) -> Result<BootstrapFile, StoreError> {
     let credential = bootstrap::credential(shared.store.fingerprints(), allocation.device_id)?;
-    let file = bootstrap::file(
-        &shared.runtime_url,
-        shared.installation,
-        allocation.device_id,
-        &credential,
-        Some(allocation.environment_id),
-        Some(WORKSPACE),
-    )
-    .map_err(|_| StoreError::Impossible("a bootstrap file that cannot be written".into()))?;
-    Ok(Bootstrap {
-        file,
-        core_url: shared.runtime_url.to_string(),
-    })
+    let (core, installation) = (shared.runtime_url.clone(), shared.installation);
+    let (device, environment) = (allocation.device_id, allocation.environment_id);
+    Ok(Arc::new(move |workspace| {
+        bootstrap::file(
+            &core,
+            installation,
+            device,
+            &credential,
+            Some(environment),
+            Some(workspace),
+        )
+    }))
 }
 
 /// A3 to A7: the one create.
 async fn create(
     shared: &Shared,
-    provider: &dyn Provider,
+    provider: &Hosting,
     allocation: Allocation,
 ) -> Result<(), StoreError> {
     if shared.draining.is_cancelled() {
@@ -193,9 +184,7 @@ async fn create(
         return store_error(begun.map(drop));
     }
     let bootstrap = hand_over(shared, &allocation)?;
-    let outcome = provider
-        .create(target(shared, &allocation), CreateKind::New, bootstrap)
-        .await;
+    let outcome = provider.create(&allocation, bootstrap).await;
     store::crash_point!("provider_create.sent");
     // `BeginCreate` has moved the revision by one.
     let allocation = Allocation {
@@ -208,51 +197,45 @@ async fn create(
 /// `creating` after a restart, or after an answer that told nothing: look, never create again (SP-6.3).
 async fn find(
     shared: &Shared,
-    provider: &dyn Provider,
+    provider: &Hosting,
     allocation: Allocation,
 ) -> Result<(), StoreError> {
-    let outcome = provider.inspect(target(shared, &allocation)).await;
+    let outcome = provider.inspect(&allocation).await;
     settle_create(shared, provider, allocation, outcome).await
 }
 
 async fn settle_create(
     shared: &Shared,
-    provider: &dyn Provider,
+    provider: &Hosting,
     allocation: Allocation,
-    outcome: ProviderOutcome,
+    outcome: Outcome,
 ) -> Result<(), StoreError> {
     match outcome {
-        ProviderOutcome::Done(info) | ProviderOutcome::Exists(info) => {
+        Outcome::Done(info) | Outcome::Exists(info) => {
             if let Some(record) = running(&info) {
                 return record_it(shared, &allocation, record).await;
             }
             // Ours, but the hand-off is not complete: the same file again changes nothing that is done (SP-5.8).
             let bootstrap = hand_over(shared, &allocation)?;
-            match provider
-                .create(target(shared, &allocation), CreateKind::Finish, bootstrap)
-                .await
-            {
-                ProviderOutcome::Done(info) | ProviderOutcome::Exists(info) => match running(&info)
-                {
+            match provider.finish(&allocation, bootstrap).await {
+                Outcome::Done(info) | Outcome::Exists(info) => match running(&info) {
                     Some(record) => record_it(shared, &allocation, record).await,
                     None => Ok(()),
                 },
-                ProviderOutcome::Rejected { code, .. } => {
-                    rejected(shared, &allocation, &code).await
-                }
-                ProviderOutcome::NotOurs => rejected(shared, &allocation, "not_ours").await,
-                ProviderOutcome::NotFound => Ok(()),
-                ProviderOutcome::Unknown { code } => {
+                Outcome::Rejected { code, .. } => rejected(shared, &allocation, &code).await,
+                Outcome::NotOurs => rejected(shared, &allocation, "not_ours").await,
+                Outcome::NotFound => Ok(()),
+                Outcome::Unknown { code, .. } => {
                     uncertain(&allocation, &code);
                     Ok(())
                 }
             }
         }
-        ProviderOutcome::Rejected { code, .. } => rejected(shared, &allocation, &code).await,
-        ProviderOutcome::NotOurs => rejected(shared, &allocation, "not_ours").await,
+        Outcome::Rejected { code, .. } => rejected(shared, &allocation, &code).await,
+        Outcome::NotOurs => rejected(shared, &allocation, "not_ours").await,
         // A missing observation settles nothing (SP-4.5); the scan looks again.
-        ProviderOutcome::NotFound => Ok(()),
-        ProviderOutcome::Unknown { code } => {
+        Outcome::NotFound => Ok(()),
+        Outcome::Unknown { code, .. } => {
             uncertain(&allocation, &code);
             Ok(())
         }
@@ -260,12 +243,12 @@ async fn settle_create(
 }
 
 /// What a bootstrapped machine allows to record (A4).
-fn running(info: &NativeInfo) -> Option<Record> {
+fn running(info: &SandboxInfo) -> Option<Record> {
     let native_id = info.native_id.clone()?;
     (info.bootstrap_complete && matches!(info.state, NativeState::Running | NativeState::Starting))
         .then_some(Record::Running {
             native_id,
-            lease_expires_at: None,
+            lease_expires_at: info.lease_until,
         })
 }
 
@@ -282,20 +265,23 @@ async fn rejected(shared: &Shared, allocation: &Allocation, code: &str) -> Resul
 /// A15: what happened to a machine whose daemon is not connected.
 async fn watch(
     shared: &Shared,
-    provider: &dyn Provider,
+    provider: &Hosting,
     allocation: Allocation,
 ) -> Result<(), StoreError> {
-    let observed = match provider.inspect(target(shared, &allocation)).await {
-        ProviderOutcome::NotFound => Some(Observed::Missing),
-        ProviderOutcome::Done(info) => match info.state {
+    let observed = match provider.inspect(&allocation).await {
+        Outcome::NotFound => Some(Observed::Missing),
+        Outcome::Done(info) => match info.state {
             NativeState::Stopped | NativeState::Suspended => Some(Observed::Stopped),
             NativeState::Gone => Some(Observed::Missing),
-            NativeState::Starting | NativeState::Running | NativeState::Other => None,
+            NativeState::Starting
+            | NativeState::Running
+            | NativeState::Tombstone
+            | NativeState::Other(_) => None,
         },
-        ProviderOutcome::Exists(_)
-        | ProviderOutcome::Rejected { .. }
-        | ProviderOutcome::NotOurs
-        | ProviderOutcome::Unknown { .. } => None,
+        Outcome::Exists(_)
+        | Outcome::Rejected { .. }
+        | Outcome::NotOurs
+        | Outcome::Unknown { .. } => None,
     };
     match observed {
         Some(observed) if allocation.observation != Some(observed) => {
@@ -309,18 +295,18 @@ async fn watch(
 /// A13, A14, SP-9.1: the connection is closed before the machine is removed; done only when everything is gone.
 async fn release(
     shared: &Shared,
-    provider: &dyn Provider,
+    provider: &Hosting,
     allocation: Allocation,
 ) -> Result<(), StoreError> {
     shared
         .peers
         .close(allocation.device_id, CloseReason::Revoked);
     store::crash_point!("release.closed");
-    let outcome = provider.kill(target(shared, &allocation)).await;
+    let outcome = provider.kill(&allocation).await;
     store::crash_point!("provider_kill.sent");
     let (session, mut revision) = (allocation.session_id, allocation.revision);
     match outcome {
-        ProviderOutcome::Done(info) if info.state == NativeState::Gone => {
+        Outcome::Done(info) if info.state == NativeState::Gone => {
             if !allocation.create_settled {
                 if !info.create_settled {
                     // A create that may still land keeps its cleanup (SP-9.5).

@@ -55,8 +55,6 @@ enum EngineHostError {
     Seal(#[from] seal::SealError),
     #[error("its folder or bootstrap file could not be written")]
     Io(#[from] std::io::Error),
-    #[error("its bootstrap file could not be made")]
-    Json(#[from] serde_json::Error),
 }
 
 impl EngineHost {
@@ -132,7 +130,7 @@ impl EngineHost {
             &credential,
             None,
             None,
-        )?;
+        );
         let path = self.settings.home.join("bootstrap.json");
         write_private(&self.settings.home, &path, content.expose())?;
         Ok(path)

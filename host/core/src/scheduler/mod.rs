@@ -17,11 +17,11 @@ mod configuration;
 mod connections;
 mod engine_host;
 mod facts;
+mod hosting;
 mod initialize;
 mod journal;
 mod ownership;
 mod perform;
-mod provider;
 mod slots;
 mod sweep;
 mod tick;
@@ -40,17 +40,15 @@ use actors::Actors;
 use slots::Slots;
 
 pub use engine_host::{EngineHost, EngineHostSettings};
+pub use hosting::{Hosting, NotHosting};
 pub use ownership::{Ownership, Scheduler, SchedulerSettings, run};
-pub use provider::{
-    Bootstrap, CreateKind, NativeInfo, NativeState, Provider, ProviderOutcome, ProviderTarget,
-};
 
 /// What the tasks of one ownership share.
 struct Shared {
     store: Store,
     peers: Arc<dyn Peers>,
     blobs: Blobs,
-    provider: Option<Arc<dyn Provider>>,
+    hosting: Option<Arc<Hosting>>,
     engine_host: Arc<EngineHost>,
     installation: InstallationId,
     /// Core's address as Runtimes dial it.

@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::actors::Actors;
 use super::engine_host::EngineHost;
-use super::provider::Provider;
+use super::hosting::Hosting;
 use super::slots::Slots;
 use super::{Shared, allocate, connections, initialize, sweep, tick};
 use crate::peer::Peers;
@@ -57,7 +57,7 @@ pub struct Scheduler {
     /// Bytes of outputs.
     pub blobs: Blobs,
     /// The deployment's provider, if one is usable.
-    pub provider: Option<Arc<dyn Provider>>,
+    pub hosting: Option<Arc<Hosting>>,
     /// The Runtime for Sessions without an Environment.
     pub engine_host: Arc<EngineHost>,
     /// Figures and identities.
@@ -76,7 +76,7 @@ pub async fn run(
         store,
         peers,
         blobs,
-        provider,
+        hosting,
         engine_host,
         settings,
     } = scheduler;
@@ -102,7 +102,7 @@ pub async fn run(
             store: store.clone(),
             peers: peers.clone(),
             blobs: blobs.clone(),
-            provider: provider.clone(),
+            hosting: hosting.clone(),
             engine_host: engine_host.clone(),
             installation: settings.installation,
             runtime_url: settings.runtime_url.clone(),

@@ -1,0 +1,179 @@
+//! The executing half of a Core: gateway, provider, engine host and scheduler, put together.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use blobs::{BlobError, Blobs};
+use machine::sandbox::Sandboxes;
+use plugin_host::providers::{ProviderHandle, providers};
+use store::{LeaseToken, Store};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use crate::gateway::{Gateway, GatewaySettings};
+use crate::peer::Peers;
+use crate::provider_memory::Records;
+use crate::scheduler::{
+    self, EngineHost, EngineHostSettings, Hosting, Scheduler, SchedulerSettings,
+};
+
+/// Folders of this half below the data folder.
+const BLOBS: &str = "blobs";
+const ENGINE_HOST: &str = "engine-host";
+
+/// What it is made from.
+pub(crate) struct ExecutionSettings {
+    /// Private folder of this Core.
+    pub data_dir: PathBuf,
+    /// This program.
+    pub program: PathBuf,
+    /// Installed harness programs.
+    pub harness_dir: PathBuf,
+    /// The deployment's provider; none = hosted Environments are refused.
+    pub provider: Option<String>,
+    /// Machine processes that a provider may be granted.
+    pub sandboxes: machine::sandbox::Settings,
+    /// Turns at the same time.
+    pub concurrency: u16,
+    /// Longest time of the drain.
+    pub drain: Duration,
+    /// How long a Runtime keeps an idle Executor.
+    pub executor_idle: Duration,
+    /// Core's address as Runtimes of this machine dial it.
+    pub runtime_url: Url,
+    /// The data folder's lock proves that a former owner is dead (D31).
+    pub predecessor_is_dead: bool,
+}
+
+/// Why it could not be put together.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecutionError {
+    /// The folder of stored bytes cannot be used.
+    #[error("the folder of stored bytes cannot be used: {0}")]
+    Blobs(#[from] BlobError),
+    /// A linked plugin cannot be used.
+    #[error("a plugin cannot be used: {0}")]
+    Plugin(#[from] plugin_host::PluginError),
+    /// No linked plugin is the chosen provider.
+    #[error("there is no sandbox provider '{0}'")]
+    UnknownProvider(String),
+}
+
+/// Gateway and scheduler of a running Core.
+pub(crate) struct Execution {
+    /// Live Runtimes.
+    pub gateway: Arc<Gateway>,
+    /// Hosted Environments can be made.
+    pub hosts: bool,
+    scheduler: JoinHandle<()>,
+    sockets: CancellationToken,
+}
+
+impl Execution {
+    /// Builds everything and starts the scheduler, which owns nothing before it has the lease.
+    pub(crate) async fn start(
+        store: Store,
+        settings: ExecutionSettings,
+        stop: CancellationToken,
+    ) -> Result<Self, ExecutionError> {
+        let installation = store.installation();
+        let blobs = Blobs::on_disk(&settings.data_dir.join(BLOBS), store.keys().clone())?;
+        let (owned, ownership) = watch::channel::<Option<LeaseToken>>(None);
+        // Sockets outlive the drain: what is in flight ends through them.
+        let sockets = CancellationToken::new();
+        let gateway = Gateway::new(GatewaySettings {
+            store: store.clone(),
+            installation,
+            public_url: settings.runtime_url.clone(),
+            owned: ownership,
+            executor_idle_ms: u64::try_from(settings.executor_idle.as_millis()).unwrap_or(u64::MAX),
+            stop: sockets.clone(),
+        });
+        let hosting = hosting(&store, &settings).await?;
+        let engine_host = Arc::new(EngineHost::new(
+            EngineHostSettings {
+                home: settings.data_dir.join(ENGINE_HOST),
+                program: settings.program.clone(),
+                args: vec![
+                    "daemon".to_owned(),
+                    "--harness-dir".to_owned(),
+                    settings.harness_dir.display().to_string(),
+                    "--engine-runs".to_owned(),
+                    settings.concurrency.to_string(),
+                    "--bootstrap".to_owned(),
+                ],
+                installation,
+                core_url: settings.runtime_url.clone(),
+            },
+            store.clone(),
+            gateway.clone() as Arc<dyn Peers>,
+            sockets.clone(),
+        ));
+        let hosts = hosting.is_some();
+        let scheduler = Scheduler {
+            store,
+            peers: gateway.clone(),
+            blobs,
+            hosting: hosting.map(Arc::new),
+            engine_host,
+            settings: SchedulerSettings {
+                concurrency: settings.concurrency,
+                predecessor_is_dead: settings.predecessor_is_dead,
+                drain: settings.drain,
+                installation,
+                runtime_url: settings.runtime_url,
+            },
+        };
+        let scheduler = tokio::spawn(scheduler::run(scheduler, owned, stop));
+        Ok(Self {
+            gateway,
+            hosts,
+            scheduler,
+            sockets,
+        })
+    }
+
+    /// After `stop`: what is in flight ends, then the sockets close and their ends are recorded.
+    pub(crate) async fn ended(self) {
+        if let Err(error) = self.scheduler.await {
+            tracing::error!(%error, "the scheduler ended badly");
+        }
+        self.sockets.cancel();
+        self.gateway.drained().await;
+    }
+}
+
+/// The chosen provider, if it is ready. One that is not leaves hosted Environments refused, with the reason in the log.
+async fn hosting(
+    store: &Store,
+    settings: &ExecutionSettings,
+) -> Result<Option<Hosting>, ExecutionError> {
+    let Some(chosen) = &settings.provider else {
+        return Ok(None);
+    };
+    let provider = providers()?
+        .into_iter()
+        .find(|provider| provider.manifest.id == *chosen)
+        .ok_or_else(|| ExecutionError::UnknownProvider(chosen.clone()))?;
+    // Built-in plugins get what their manifest asks for; it was reviewed with this program.
+    let granted = provider.wanted();
+    let sandboxes = Arc::new(Sandboxes::new(settings.sandboxes.clone()));
+    let memory = Arc::new(Records::new(store.clone()));
+    let handle = ProviderHandle::new(provider, &granted, memory, Some(sandboxes));
+    let opened = Hosting::open(
+        handle,
+        store.installation(),
+        settings.runtime_url.to_string(),
+    )
+    .await;
+    match opened {
+        Ok(hosting) => Ok(Some(hosting)),
+        Err(error) => {
+            tracing::error!(provider = chosen, %error, "hosted Environments are refused; `berth doctor` says what is missing");
+            Ok(None)
+        }
+    }
+}
