@@ -1,7 +1,6 @@
 //! The suite against an honest provider, and against one flaw at a time: each must be found, by its rule.
 
 use contract::common::{Effect, Failure};
-use contract::host_types::ArtifactRef;
 use contract::machine_types::{
     MachineKeep, MachineLimits, MachineRefusal, MachineSpec, MachineStart, MachineStatus,
 };
@@ -259,54 +258,7 @@ impl SandboxProvider for Provider {
 }
 
 fn case() -> Case {
-    let resources = Resources {
-        cpus: None,
-        memory_mib: None,
-        root_disk_mib: None,
-        environment_disk_mib: None,
-    };
-    Case {
-        selection: Selection {
-            settings: Vec::new(),
-            resources: resources.clone(),
-            host_features: Vec::new(),
-        },
-        target: Target {
-            allocation: Allocation {
-                installation: "installation".into(),
-                tenant: "tenant".into(),
-                environment: "environment".into(),
-                id: "allocation".into(),
-                generation: 1,
-                name: "berth-allocation".into(),
-            },
-            settings: Vec::new(),
-            spec: SandboxSpec {
-                resources,
-                size: None,
-                image: None,
-                network: NetworkPolicy::Enabled,
-                system_packages: Vec::new(),
-                lease_ms: None,
-                more: Vec::new(),
-            },
-            native_id: None,
-            budget_ms: 60_000,
-        },
-        bootstrap: Bootstrap {
-            path: "/state/bootstrap.json".into(),
-            program: "/usr/bin/berth".into(),
-            args: vec!["daemon".into(), "/state/bootstrap.json".into()],
-            artifact: ArtifactRef {
-                name: "berth-runtime".into(),
-                os: "linux".into(),
-                arch: "x86_64".into(),
-            },
-            account: "agent".into(),
-            uid: 1000,
-            core_url: "http://127.0.0.1:8080".into(),
-        },
-    }
+    Case::plain(Vec::new())
 }
 
 #[test]

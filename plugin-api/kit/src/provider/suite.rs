@@ -1,9 +1,12 @@
 //! The discipline of the six results, for providers over the capability `machine`.
 
 use contract::SandboxProvider;
+use contract::common::Pair;
+use contract::host_types::ArtifactRef;
 use contract::machine_types::MachineStart;
 use contract::sandbox_types::{
-    Bootstrap, CreateKind, Outcome, ProviderDeclaration, SandboxState, Selection, Target,
+    Allocation, Bootstrap, CreateKind, NetworkPolicy, Outcome, ProviderDeclaration, Resources,
+    SandboxSpec, SandboxState, Selection, Target,
 };
 
 use super::fake_host::FakeHost;
@@ -20,6 +23,62 @@ pub struct Case {
     pub target: Target,
     /// Its bootstrap.
     pub bootstrap: Bootstrap,
+}
+
+impl Case {
+    /// An allocation that asks for nothing special, under these settings.
+    #[must_use]
+    pub fn plain(settings: Vec<Pair>) -> Self {
+        let resources = Resources {
+            cpus: None,
+            memory_mib: None,
+            root_disk_mib: None,
+            environment_disk_mib: None,
+        };
+        let text = String::from;
+        Self {
+            selection: Selection {
+                settings: settings.clone(),
+                resources: resources.clone(),
+                host_features: Vec::new(),
+            },
+            target: Target {
+                allocation: Allocation {
+                    installation: text("installation"),
+                    tenant: text("tenant"),
+                    environment: text("environment"),
+                    id: text("allocation"),
+                    generation: 1,
+                    name: text("berth-allocation"),
+                },
+                settings,
+                spec: SandboxSpec {
+                    resources,
+                    size: None,
+                    image: None,
+                    network: NetworkPolicy::Enabled,
+                    system_packages: Vec::new(),
+                    lease_ms: None,
+                    more: Vec::new(),
+                },
+                native_id: None,
+                budget_ms: 60_000,
+            },
+            bootstrap: Bootstrap {
+                path: text("/state/bootstrap.json"),
+                program: text("/usr/bin/berth"),
+                args: vec![text("daemon"), text("/state/bootstrap.json")],
+                artifact: ArtifactRef {
+                    name: text("berth-runtime"),
+                    os: text("linux"),
+                    arch: text("x86_64"),
+                },
+                account: text("agent"),
+                uid: 1000,
+                core_url: text("http://127.0.0.1:8080"),
+            },
+        }
+    }
 }
 
 /// One check's host and the calls it makes.
@@ -224,6 +283,10 @@ impl Stage<'_> {
             let still = matches!(info.state, SandboxState::Suspended | SandboxState::Stopped);
             ensure(still, "SP-8.3", || format!("suspended is {:?}", info.state))?;
             self.resume_once()?;
+        }
+        if !abilities.suspend_warm && !abilities.suspend_cold {
+            unsupported(&self.resume()?)?;
+            self.only_read("SP-3.1")?;
         }
         Ok(())
     }

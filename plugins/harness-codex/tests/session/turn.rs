@@ -1,9 +1,10 @@
 //! Turns that do not go well.
 
 use harness_codex::Codex;
+use kit::harness::Bench;
 use sdk::HarnessAdapter;
 use sdk::common::{ContentPart, Extra};
-use sdk::harness_events::{ItemBody, ItemStatus};
+use sdk::harness_events::{ItemBody, ItemStatus, TurnStatus};
 use sdk::harness_io::*;
 use serde_json::json;
 
@@ -133,4 +134,110 @@ fn a_later_command_is_rejected_by_its_id() {
     );
     let second = bench.step(vec![Input::Command(Command::Prepare("again".into()))]);
     assert!(second.is_err());
+}
+
+fn cancel(bench: &mut Bench, id: &str) -> Vec<Output> {
+    let cancel = CancelTurn {
+        id: id.into(),
+        run: "r".into(),
+    };
+    bench
+        .step(vec![Input::Command(Command::CancelTurn(cancel))])
+        .unwrap()
+}
+
+fn completed(status: &str) -> Input {
+    note(
+        "turn/completed",
+        json!({"turn": {"id": "u", "status": status}}),
+    )
+}
+
+/// The settlement and the receipts after it.
+fn last_words(outputs: &[Output]) -> (Settlement, Vec<(&str, &ReceiptResult)>) {
+    let at = outputs
+        .iter()
+        .position(|output| matches!(output, Output::Settled(_)))
+        .unwrap();
+    let Output::Settled(settlement) = &outputs[at] else {
+        unreachable!()
+    };
+    let receipts = outputs[at..].iter().filter_map(|output| match output {
+        Output::Receipt(receipt) => Some((receipt.id.as_str(), &receipt.outcome)),
+        _ => None,
+    });
+    (settlement.clone(), receipts.collect())
+}
+
+/// F01: two interrupts a moment apart are one interrupt, and both are answered.
+#[test]
+fn two_cancels_are_one_interrupt() {
+    let mut bench = running();
+    assert_eq!(
+        written(&cancel(&mut bench, "k1"))[0]["method"],
+        "turn/interrupt"
+    );
+    assert!(cancel(&mut bench, "k2").is_empty());
+    let cleaned = bench
+        .step(vec![
+            line(&json!({"id": 5, "result": {}})),
+            completed("interrupted"),
+            line(&json!({"id": 6, "result": {}})),
+        ])
+        .unwrap();
+    let (settlement, receipts) = last_words(&cleaned);
+    assert_eq!(settlement.status, TurnStatus::Cancelled);
+    assert_eq!(
+        receipts,
+        [("k1", &ReceiptResult::Done), ("k2", &ReceiptResult::Done)]
+    );
+}
+
+/// F01: an interrupt that meets a Turn which has just ended changes nothing.
+#[test]
+fn a_cancel_that_came_too_late_leaves_the_outcome() {
+    let mut bench = running();
+    cancel(&mut bench, "k");
+    let error =
+        json!({"id": 5, "error": {"code": -32600, "message": "no active turn to interrupt"}});
+    let outputs = bench
+        .step(vec![line(&error), completed("completed")])
+        .unwrap();
+    let (settlement, receipts) = last_words(&outputs);
+    assert_eq!(settlement.status, TurnStatus::Completed);
+    assert_eq!(settlement.afterwards, Afterwards::Reusable);
+    assert_eq!(
+        receipts,
+        [("k", &ReceiptResult::Rejected("not_running".into()))]
+    );
+}
+
+/// F01, RP-16.6: a process that was killed because it kept silent is a confirmed cancel only if its end is certain.
+#[test]
+fn a_killed_process_confirms_a_cancel_only_if_its_end_is_certain() {
+    for (clean, status, outcome) in [
+        (true, TurnStatus::Cancelled, ReceiptResult::Done),
+        (
+            false,
+            TurnStatus::Unknown,
+            ReceiptResult::Unknown("process_ended".into()),
+        ),
+    ] {
+        let mut bench = running();
+        cancel(&mut bench, "k");
+        let end = ProcessEnd {
+            process: 0,
+            exit_code: None,
+            signal: Some(9),
+            clean,
+        };
+        let outputs = bench.step(vec![Input::Ended(end)]).unwrap();
+        let (settlement, receipts) = last_words(&outputs);
+        assert_eq!(settlement.status, status);
+        assert_eq!(
+            settlement.afterwards,
+            Afterwards::Retire("process_ended".into())
+        );
+        assert_eq!(receipts, [("k", &outcome)]);
+    }
 }
