@@ -2,7 +2,6 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use seal::{KeyRing, SealError, ServiceKey};
@@ -15,7 +14,7 @@ use crate::api::Api;
 use crate::execution::{Execution, ExecutionError, ExecutionSettings};
 use crate::first_start::{self, FirstStartError};
 use crate::harnesses::{Harnesses, UnknownHarness};
-use crate::http::accept::accept;
+use crate::http::accept::{Limits, accept};
 use crate::hub::Hub;
 use crate::keys::StreamKeys;
 use crate::settings::{CoreSettings, Database};
@@ -90,8 +89,7 @@ struct Started {
     core: Arc<Core>,
     execution: Execution,
     listener: TcpListener,
-    max_connections: usize,
-    drain: Duration,
+    limits: Limits,
 }
 
 /// Builds the parts in their order. Boxed like [`Started::run`]: what they wait for does not depend on the caller.
@@ -153,8 +151,7 @@ fn start(
             core,
             execution,
             listener,
-            max_connections: settings.max_connections,
-            drain: settings.drain,
+            limits: Limits::new(settings.max_connections, settings.drain),
         })
     })
 }
@@ -166,13 +163,7 @@ impl Started {
             let (store, stop) = (self.core.store.clone(), self.core.stop.clone());
             let following = tokio::spawn(self.core.hub.clone().run(stop.clone()));
             let api = Arc::new(Api::new(self.core));
-            let accepting = accept(
-                self.listener,
-                self.max_connections,
-                api,
-                stop.clone(),
-                self.drain,
-            );
+            let accepting = accept(self.listener, self.limits, api, stop.clone());
             let outcome = tokio::select! {
                 () = accepting => Ok(()),
                 error = store.failed() => Err(error.into()),

@@ -284,6 +284,12 @@ fn administration() -> Vec<Route> {
         .list(STRICT),
         row(
             Get,
+            "/core/v1/projects/{project_id}/sessions/{session_id}/turns/{turn_id}",
+            ("", "Turn"),
+            handler!(history::turn),
+        ),
+        row(
+            Get,
             "/core/v1/projects/{project_id}/sessions/{session_id}/items",
             ("", "L(Item)"),
             handler!(history::items),

@@ -17,10 +17,31 @@ use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// A client has this long for the headers of a request.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
-/// A write that makes no progress for so long ends the connection (S-LS-4).
-const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+/// What one socket may cost.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Open connections at the same time; more wait in the listen queue.
+    pub connections: usize,
+    /// A client has this long for the headers of a request.
+    pub header: Duration,
+    /// A write that makes no progress for so long ends the connection (S-LS-4).
+    pub write: Duration,
+    /// Open connections have this long to end once the process drains.
+    pub drain: Duration,
+}
+
+impl Limits {
+    /// The limits of a Core with its operator's figures.
+    pub(crate) fn new(connections: usize, drain: Duration) -> Self {
+        Self {
+            connections,
+            header: Duration::from_secs(15),
+            write: Duration::from_secs(5),
+            drain,
+        }
+    }
+}
+
 /// Pause after an accept that failed for want of a resource (file descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -33,15 +54,14 @@ pub(crate) trait Answer: Send + Sync + 'static {
     ) -> impl Future<Output = Response<Body>> + Send;
 }
 
-/// Accepts connections until `stop`, then waits at most `drain` for open ones.
+/// Accepts connections until `stop`, then waits for open ones.
 pub(crate) async fn accept<A: Answer>(
     listener: TcpListener,
-    max_connections: usize,
+    limits: Limits,
     answer: Arc<A>,
     stop: CancellationToken,
-    drain: Duration,
 ) {
-    let permits = Arc::new(Semaphore::new(max_connections));
+    let permits = Arc::new(Semaphore::new(limits.connections));
     let connections = TaskTracker::new();
     while let Some(permit) = until(&stop, permits.clone().acquire_owned()).await {
         match until(&stop, listener.accept()).await {
@@ -54,13 +74,13 @@ pub(crate) async fn accept<A: Answer>(
                 let (answer, stop) = (answer.clone(), stop.clone());
                 connections.spawn(async move {
                     let _permit = permit;
-                    connection(socket, answer, stop).await;
+                    connection(socket, limits, answer, stop).await;
                 });
             }
         }
     }
     connections.close();
-    if tokio::time::timeout(drain, connections.wait())
+    if tokio::time::timeout(limits.drain, connections.wait())
         .await
         .is_err()
     {
@@ -79,11 +99,16 @@ async fn until<T>(stop: &CancellationToken, future: impl Future<Output = T>) -> 
     }
 }
 
-async fn connection<A: Answer>(socket: TcpStream, answer: Arc<A>, stop: CancellationToken) {
+async fn connection<A: Answer>(
+    socket: TcpStream,
+    limits: Limits,
+    answer: Arc<A>,
+    stop: CancellationToken,
+) {
     // Small frames of a stream must not wait for each other.
     let _ = socket.set_nodelay(true);
     let mut socket = TimeoutStream::new(socket);
-    socket.set_write_timeout(Some(WRITE_TIMEOUT));
+    socket.set_write_timeout(Some(limits.write));
     let service = service_fn(move |request: Request<Incoming>| {
         let answer = answer.clone();
         async move { Ok::<_, Infallible>(answer.answer(request.map(Body::new)).await) }
@@ -92,7 +117,7 @@ async fn connection<A: Answer>(socket: TcpStream, answer: Arc<A>, stop: Cancella
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT);
+        .header_read_timeout(limits.header);
     let connection =
         builder.serve_connection_with_upgrades(TokioIo::new(Box::pin(socket)), service);
     let mut connection = std::pin::pin!(connection);
@@ -105,5 +130,147 @@ async fn connection<A: Answer>(socket: TcpStream, answer: Arc<A>, stop: Cancella
     };
     if let Err(error) = result {
         tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use futures_util::stream;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::sync::Notify;
+
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(200);
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    /// `/` answers at once, `/wait` when told to, `/flood` without end.
+    struct Script {
+        go: Notify,
+        waiting: Notify,
+    }
+
+    impl Answer for Script {
+        async fn answer(self: Arc<Self>, request: Request<Body>) -> Response<Body> {
+            match request.uri().path() {
+                "/wait" => {
+                    self.waiting.notify_one();
+                    self.go.notified().await;
+                }
+                "/flood" => {
+                    let chunk = Bytes::from(vec![b'x'; 1 << 20]);
+                    let endless = stream::repeat_with(move || Ok::<_, Infallible>(chunk.clone()));
+                    return Response::new(Body::from_stream(endless));
+                }
+                _ => {}
+            }
+            Response::new(Body::from("done"))
+        }
+    }
+
+    struct Server {
+        address: std::net::SocketAddr,
+        script: Arc<Script>,
+        stop: CancellationToken,
+        task: tokio::task::JoinHandle<()>,
+    }
+
+    async fn server(connections: usize) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let script = Arc::new(Script {
+            go: Notify::new(),
+            waiting: Notify::new(),
+        });
+        let stop = CancellationToken::new();
+        let limits = Limits {
+            connections,
+            header: SHORT,
+            write: SHORT,
+            drain: PATIENCE,
+        };
+        let task = tokio::spawn(accept(listener, limits, script.clone(), stop.clone()));
+        Server {
+            address,
+            script,
+            stop,
+            task,
+        }
+    }
+
+    async fn ask(server: &Server, path: &str) -> TcpStream {
+        let mut socket = TcpStream::connect(server.address).await.unwrap();
+        socket
+            .write_all(format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes())
+            .await
+            .unwrap();
+        socket
+    }
+
+    async fn answered(socket: &mut TcpStream) -> bool {
+        let mut bytes = vec![0; 4096];
+        let read = tokio::time::timeout(PATIENCE, socket.read(&mut bytes))
+            .await
+            .expect("an answer");
+        String::from_utf8_lossy(&bytes[..read.unwrap_or(0)]).ends_with("done")
+    }
+
+    /// Reads until the other end closes.
+    async fn closes(socket: &mut TcpStream) {
+        let mut bytes = vec![0; 1 << 16];
+        let end = async { while socket.read(&mut bytes).await.is_ok_and(|read| read > 0) {} };
+        tokio::time::timeout(PATIENCE, end)
+            .await
+            .expect("the connection ends");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_never_ends_its_headers_is_closed() {
+        let server = server(4).await;
+        let mut slow = TcpStream::connect(server.address).await.unwrap();
+        slow.write_all(b"GET / HTTP/1.1\r\nhost:").await.unwrap();
+        closes(&mut slow).await;
+        assert!(answered(&mut ask(&server, "/").await).await);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_stops_reading_is_closed() {
+        // S-LS-4
+        let server = server(1).await;
+        let stuck = ask(&server, "/flood").await;
+        // The only place becomes free although the stuck client keeps its end open.
+        assert!(answered(&mut ask(&server, "/").await).await);
+        drop(stuck);
+    }
+
+    #[tokio::test]
+    async fn one_connection_too_many_waits_for_a_place() {
+        let server = server(1).await;
+        let mut first = ask(&server, "/wait").await;
+        server.script.waiting.notified().await;
+        let mut second = ask(&server, "/").await;
+        server.script.go.notify_one();
+        assert!(answered(&mut first).await);
+        drop(first);
+        assert!(answered(&mut second).await);
+    }
+
+    #[tokio::test]
+    async fn a_drain_lets_requests_finish_and_closes_idle_connections() {
+        let server = server(4).await;
+        let mut idle = ask(&server, "/").await;
+        assert!(answered(&mut idle).await);
+        let mut busy = ask(&server, "/wait").await;
+        server.script.waiting.notified().await;
+        server.stop.cancel();
+        closes(&mut idle).await;
+        assert!(!server.task.is_finished());
+        server.script.go.notify_one();
+        assert!(answered(&mut busy).await);
+        tokio::time::timeout(PATIENCE, server.task)
+            .await
+            .expect("the drain ends")
+            .unwrap();
     }
 }

@@ -191,3 +191,51 @@ async fn the_provider_key_is_part_of_the_request() {
         "the key is sealed (MDL-028)"
     );
 }
+
+#[tokio::test]
+async fn input_with_a_key_is_admitted_once() {
+    // W-IDEM-9, W-IDEM-10, S-CAN-3
+    let fixture = Fixture::new().await;
+    fixture.default_model().await;
+    let session = fixture
+        .session(r#"{"environment":{"type":"none"},"input":"hi"}"#)
+        .await;
+    let path = format!("/v1/agents/sessions/{session}/events");
+    let send = async |key: &str, body: &str| {
+        let headers = [("idempotency-key", key)];
+        let answer = read(
+            fixture
+                .open("POST", &path, Some(&fixture.key), Some(body), &headers)
+                .await,
+        )
+        .await;
+        (answer.status, answer.body)
+    };
+    let message = r#"{"events":[{"type":"agent.session.input.message","input":[{"role":"user","content":[{"type":"input_text","text":"x"}]}]}]}"#;
+    let cancel = r#"{"events":[{"type":"agent.session.input.cancel"}]}"#;
+    let answers = join_all((0..20).map(|_| send("m", message))).await;
+    assert!(
+        answers.iter().all(|answer| *answer == (202, String::new())),
+        "{answers:?}"
+    );
+    assert_eq!(send("m", cancel).await, (409, CONFLICT.to_owned()));
+    assert_eq!(send("c", cancel).await.0, 202);
+    assert_eq!(send("n", message).await.0, 202);
+    let before = fixture.dump().await;
+    // The cancel keeps its target: the later Turn goes on.
+    assert_eq!(send("c", cancel).await.0, 202);
+    assert_eq!(send("m", message).await.0, 202);
+    assert_eq!(fixture.dump().await, before);
+    let items = fixture
+        .get(&format!("/v1/agents/sessions/{session}/items"))
+        .await
+        .json();
+    assert_eq!(items["data"].as_array().unwrap().len(), 3);
+    for bad in ["\t", "x".repeat(129).as_str()] {
+        let (status, body) = send(bad, message).await;
+        assert!(
+            status == 400 && body.contains(r#""code":"invalid_request""#),
+            "{body}"
+        );
+    }
+}

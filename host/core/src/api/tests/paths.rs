@@ -210,3 +210,59 @@ async fn scope_headers_must_be_the_callers() {
         401
     );
 }
+
+#[tokio::test]
+async fn bodies_pass_the_gate_or_say_why() {
+    // W-BODY-1, W-BODY-2, W-BODY-7
+    let fixture = Fixture::new().await;
+    let before = fixture.dump().await;
+    let send = async |content_type: Option<&str>, body: String| {
+        let mut request = Request::builder()
+            .method("POST")
+            .uri("/v1/agents")
+            .header("openai-beta", "agents=v1");
+        request = request.header("authorization", format!("Bearer {}", fixture.key));
+        if let Some(content_type) = content_type {
+            request = request.header("content-type", content_type);
+        }
+        read(
+            fixture
+                .api
+                .clone()
+                .answer(request.body(Body::from(body)).unwrap())
+                .await,
+        )
+        .await
+    };
+    for content_type in [None, Some("text/plain")] {
+        let answer = send(content_type, "{}".into()).await;
+        assert_eq!(
+            answer.json()["error"]["message"],
+            "expected request with Content-Type: application/json"
+        );
+    }
+    let large = send(
+        Some("application/json"),
+        format!(r#"{{"model":"{}"}}"#, "x".repeat(1024 * 1024)),
+    )
+    .await;
+    assert_eq!(
+        (large.status, large.json()["error"]["code"].as_str()),
+        (413, Some("request_too_large"))
+    );
+    for empty in ["", "null", "{}"] {
+        let answer = send(Some("application/json"), empty.into()).await;
+        assert_eq!(
+            answer.json()["error"]["message"],
+            "Missing required parameter: 'model'."
+        );
+    }
+    let nul = send(Some("application/json"), r#"{"model":"a\u0000"}"#.into())
+        .await
+        .json();
+    assert_eq!(
+        nul["error"]["message"],
+        "Request text contains characters this service cannot store or compare, such as U+0000 or invalid UTF-8."
+    );
+    assert_eq!(fixture.dump().await, before);
+}
