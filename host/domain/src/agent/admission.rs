@@ -81,7 +81,7 @@ pub fn check_declared(
             "Sessions without an environment",
         );
     }
-    let verbosity = configuration.text.verbosity.as_str();
+    let verbosity = configuration.text.verbosity.word();
     if configuration.text.verbosity != Verbosity::Medium
         && !(offers(Capability::TextVerbosity)
             && declaration

@@ -17,11 +17,6 @@ macro_rules! words {
             /// Every word, in the order messages list them.
             pub const WORDS: &'static [&'static str] = &[$($word),+];
 
-            /// The word.
-            pub const fn word(self) -> &'static str {
-                match self { $(Self::$variant => $word),+ }
-            }
-
             /// Reads the word.
             ///
             /// # Errors
@@ -85,7 +80,7 @@ impl Reasoning {
 
 impl Verbosity {
     /// The word on the wire.
-    pub fn as_str(self) -> &'static str {
+    pub const fn word(self) -> &'static str {
         match self {
             Self::Low => "low",
             Self::Medium => "medium",

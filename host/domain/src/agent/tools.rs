@@ -25,6 +25,17 @@ words! {
     SearchMode { Disabled = "disabled", Cached = "cached", Live = "live" }
 }
 
+impl SearchMode {
+    /// The word on the wire.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Disabled => "disabled",
+            Self::Cached => "cached",
+            Self::Live => "live",
+        }
+    }
+}
+
 /// One tool with its defaults filled in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

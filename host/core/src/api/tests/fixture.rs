@@ -14,9 +14,11 @@ use serde_json::Value;
 use store::Store;
 use store::projects::{CreateProject, IssueApiKey};
 use store::testing::TestDatabase;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Api;
+use crate::gateway::{Gateway, GatewaySettings};
 use crate::harnesses::Harnesses;
 use crate::http::accept::Answer;
 use crate::hub::Hub;
@@ -61,14 +63,25 @@ impl Fixture {
         let (key, other) = ("berth_sk_one".to_owned(), "berth_sk_two".to_owned());
         let (project, key_id) = issue(&store, &key).await;
         issue(&store, &other).await;
+        let stop = CancellationToken::new();
+        let gateway = Gateway::new(GatewaySettings {
+            store: store.clone(),
+            installation: store.installation(),
+            public_url: "http://127.0.0.1/".parse().unwrap(),
+            executor_idle_ms: 300_000,
+            owned: watch::channel(None).1,
+            stop: stop.clone(),
+        });
         let core = Arc::new(Core {
+            gateway,
+            hosts: true,
             hub: Hub::new(store.clone()),
             store,
             keys: StreamKeys::default(),
             core_keys: vec![*Digest::of(CORE_KEY.as_bytes()).as_bytes()],
             harnesses: Harnesses::new(vec![declaration()], None, None).unwrap(),
             allow_loopback_model_urls: false,
-            stop: CancellationToken::new(),
+            stop,
         });
         tokio::spawn(core.hub.clone().run(core.stop.clone()));
         let api = Arc::new(Api::new(core.clone()));
