@@ -124,3 +124,6 @@ impl CallState {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,10 +3,12 @@
 //! [`Model`] keeps rows and events like the real store and refuses what its constraints refuse; [`World`] is one Session with
 //! everybody who acts on it; [`invariants`] says what must hold after every commit.
 
+mod actors;
 mod closure;
 mod invariants;
 mod model;
 mod random;
+mod storage;
 mod world;
 
 pub(crate) use model::Model;

@@ -3,8 +3,9 @@
 use super::{Outcome, RunPhase, TurnFailure, TurnState};
 use crate::artifact::{self, Captured};
 use crate::call::CallState;
-use crate::changes::{Context, Decided, Write};
+use crate::changes::{Context, Decided, Hint, Write};
 use crate::draft::Draft;
+use crate::environment::{Environment, EnvironmentStatus};
 use crate::event::{Cause, EventPayload, TurnEvent};
 use crate::input::Delivery;
 use crate::{Refusal, RunId, SessionState, Timestamp, projection};
@@ -203,6 +204,18 @@ pub(crate) fn end(draft: &mut Draft<'_>, outcome: Outcome, now: Timestamp) {
     draft.event(EventPayload::Turn { event, turn });
     draft.announce(Cause::TurnEnded { turn_id: turn.id });
     draft.wake();
+    close_expired_connection(draft);
+}
+
+/// The socket of an ended Environment was kept for the receipt of this Turn's cancel (D42).
+fn close_expired_connection(draft: &mut Draft<'_>) {
+    let expired = |environment: &&Environment| environment.status == EnvironmentStatus::Expired;
+    let environment = draft.state.environment.as_ref().filter(expired);
+    if let Some(connection_id) =
+        environment.and_then(|environment| environment.observation.connection_id)
+    {
+        draft.hint(Hint::CloseConnection { connection_id });
+    }
 }
 
 /// Items in progress become `incomplete` with their partial content (S-CAN-5); unanswered calls are closed and answered ones

@@ -1,16 +1,15 @@
-//! Every row of the Turn machine (state-machines 1.2) and of the function calls (1.5).
+//! Every row of the Turn machine (state-machines 1.2).
 
 use crate::artifact::{Captured, CapturedFile};
-use crate::call::CallState;
 use crate::input::{Admission, Delivery, ReceiptTarget};
 use crate::item::{ItemBody, ItemStatus};
 use crate::run::{self, EventBody};
-use crate::session::{Placement, RequiredAction, SessionStatus, project};
+use crate::session::{Placement, SessionStatus, project};
 use crate::testing::World;
 use crate::turn::{
     CancelledBy, Claimed, Ending, Outcome, RunPhase, Settled, TurnFailure, TurnState, TurnStatus,
 };
-use crate::{Digest, Refusal};
+use crate::{Changes, Digest, Hint, Refusal, Write};
 
 const WORKSPACES: [Placement; 2] = [Placement::OpenaiHosted, Placement::SelfHosted];
 
@@ -113,107 +112,6 @@ fn t7_messages_join_a_working_turn_until_a_cancel() {
 }
 
 #[test]
-fn t9_to_t11_calls_wait_and_results_resume() {
-    // 4.12, S-SEQ-5, D17, D18
-    let mut world = World::running(Placement::None);
-    let (answer, events) = world.during(|world| world.call("1"));
-    assert!(answer.synced);
-    assert_eq!(events, ["turn.item.added", "requires_action"]);
-    let (_, events) = world.during(|world| world.call("2"));
-    assert_eq!(events, ["turn.item.added", "requires_action"]);
-    assert_eq!(project(&world.state()).required_actions.len(), 2);
-
-    let (_, events) = world.during(|world| world.answer("1", "one").unwrap());
-    assert!(events.is_empty(), "an answer is no application (S-FN-5)");
-    assert_eq!(project(&world.state()).required_actions.len(), 2);
-
-    let (_, events) = world.during(|world| assert!(world.applied("1")));
-    assert_eq!(
-        events,
-        ["turn.item.done", "turn.item.added", "requires_action"],
-        "T10"
-    );
-    let actions = project(&world.state()).required_actions;
-    assert!(
-        matches!(&actions[..], [RequiredAction::FunctionCall { call_id, .. }] if call_id.0 == "2")
-    );
-
-    world.answer("2", "two").unwrap();
-    let (_, events) = world.during(|world| assert!(world.applied("2")));
-    assert_eq!(
-        events,
-        [
-            "turn.item.done",
-            "turn.item.added",
-            "turn.in_progress",
-            "in_progress"
-        ],
-        "T11"
-    );
-    assert!(!world.applied("2"), "applied once");
-    let output = world.state().items.last().unwrap().clone();
-    assert!(matches!(output.body, ItemBody::FunctionCallOutput { .. }));
-    assert_eq!(output.output_index, None);
-}
-
-#[test]
-fn results_answer_by_the_state_of_their_call() {
-    // The table of 1.5
-    let mut world = World::running(Placement::None);
-    assert!(matches!(
-        world.answer("1", "early"),
-        Err(Refusal::UnknownCall(_))
-    ));
-    world.call("1");
-    let elsewhere = crate::testing::result(None, "1", "x");
-    assert_eq!(
-        world.admit(crate::input::Batch::Results(vec![elsewhere]), None),
-        Err(Refusal::OtherTurn)
-    );
-    world.answer("1", "one").unwrap();
-    world.answer("1", "one").unwrap();
-    assert_eq!(world.answer("1", "other"), Err(Refusal::DifferentResult));
-    world.applied("1");
-    world.answer("1", "one").unwrap();
-    assert_eq!(world.answer("1", "other"), Err(Refusal::DifferentResult));
-    world.call("2");
-    world.cancel().unwrap();
-    assert_eq!(
-        world.answer("2", "late"),
-        Err(Refusal::TurnState { final_: true })
-    );
-    world.finish(Ending::Cancelled);
-    assert_eq!(
-        world.answer("2", "later"),
-        Err(Refusal::TurnState { final_: true }),
-        "closed"
-    );
-}
-
-#[test]
-fn one_bad_result_refuses_the_batch() {
-    // S-EV-1
-    let mut world = World::running(Placement::None);
-    world.call("1");
-    let turn_id = world.model.newest_turn().map(|turn| turn.id);
-    let batch = vec![
-        crate::testing::result(turn_id, "1", "good"),
-        crate::testing::result(turn_id, "9", "bad"),
-    ];
-    assert!(matches!(
-        world.admit(crate::input::Batch::Results(batch), None),
-        Err(Refusal::UnknownCall(_))
-    ));
-    assert!(
-        world
-            .state()
-            .calls
-            .iter()
-            .all(|call| call.state == CallState::Pending)
-    );
-}
-
-#[test]
 fn t12_t13_a_cancel_is_stored_and_hides_the_calls() {
     // S-CAN-3, S-CAN-4
     let mut world = World::running(Placement::None);
@@ -230,17 +128,6 @@ fn t12_t13_a_cancel_is_stored_and_hides_the_calls() {
     let (_, events) = world.during(|world| world.cancel().unwrap());
     assert_eq!(events, ["in_progress"], "T13");
     assert!(project(&world.state()).required_actions.is_empty());
-}
-
-#[test]
-fn a_result_applied_after_the_cancel_publishes_its_items_only() {
-    // 1.5
-    let mut world = World::running(Placement::None);
-    world.call("1");
-    world.answer("1", "one").unwrap();
-    world.cancel().unwrap();
-    let (_, events) = world.during(|world| assert!(world.applied("1")));
-    assert_eq!(events, ["turn.item.done", "turn.item.added"]);
 }
 
 #[test]
@@ -462,27 +349,6 @@ fn an_unapplied_input_forbids_completion() {
 }
 
 #[test]
-fn open_calls_at_the_end_of_a_run() {
-    // D43
-    let mut world = World::running(Placement::None);
-    world.call("1");
-    let (settled, events) = world.during(|world| world.finish(Ending::Completed));
-    assert_eq!(settled, Settled::Ended(Outcome::Completed));
-    assert_eq!(events, ["turn.item.done", "turn.completed", "idle"]);
-    assert_eq!(world.state().calls[0].state, CallState::Closed);
-
-    let mut world = World::running(Placement::None);
-    world.call("1");
-    world.answer("1", "one").unwrap();
-    assert_eq!(
-        world.finish(Ending::Completed),
-        failed(TurnFailure::FunctionResultUnconfirmed)
-    );
-    assert!(matches!(world.state().calls[0].state, CallState::Kept(_)));
-    world.answer("1", "one").unwrap();
-}
-
-#[test]
 fn a_run_cancelled_by_nobody_failed() {
     let mut world = World::running(Placement::None);
     assert_eq!(
@@ -510,6 +376,42 @@ fn t23_recovery_interrupts_every_claimed_turn_once() {
     let mut capturing = World::running(Placement::OpenaiHosted);
     capturing.settle();
     assert!(capturing.interrupt());
+}
+
+#[test]
+fn t23_a_deleted_session_is_reconciled_without_events() {
+    // SC-10.3, ENV-218, I27
+    let mut world = World::running(Placement::OpenaiHosted);
+    world.call("1");
+    let mut state = world.state();
+    state.session.deleted_at = Some(world.now);
+    let decided = world.with(|cx| super::interrupt(&state, cx)).unwrap();
+    assert!(decided.answer && decided.changes.events.is_empty());
+    let ended = |write: &Write| matches!(write, Write::PutTurn(turn) if !turn.is_live());
+    assert!(decided.changes.writes.iter().any(ended));
+}
+
+#[test]
+fn an_archived_turn_keeps_its_socket_until_it_ends() {
+    // D42
+    let mut world = World::running(Placement::OpenaiHosted);
+    let closes = |changes: &Changes| {
+        changes
+            .hints
+            .iter()
+            .any(|hint| matches!(hint, Hint::CloseConnection { .. }))
+    };
+    let state = world.state();
+    let archived = world
+        .with(|cx| crate::session::archive(&state, cx))
+        .unwrap();
+    assert!(!closes(&archived.changes));
+    world.commit(archived);
+    let (state, run_id) = (world.state(), world.run_id());
+    let finished = world
+        .with(|cx| super::finish(&state, run_id, Ending::Cancelled, Captured::default(), cx))
+        .unwrap();
+    assert!(closes(&finished.changes));
 }
 
 #[test]
