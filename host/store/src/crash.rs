@@ -2,7 +2,8 @@
 //!
 //! Compiled in only with the feature `crash-points`. A point is armed by name, or by the count of its visits:
 //! `BERTH_CRASH_POINT=Promote.after` kills at the first visit, `Promote.after:3` at the third. Every unit also visits
-//! `unit.before` and `unit.after`, so that code without a name of its own is covered by counting.
+//! `unit.before` and `unit.after`, so that code without a name of its own is covered by counting. The point is armed when
+//! the store opens.
 
 /// Visits a crash point; nothing at all without the feature `crash-points`.
 #[macro_export]
@@ -14,6 +15,9 @@ macro_rules! crash_point {
 
 /// The environment variable that arms one point.
 pub const VARIABLE: &str = "BERTH_CRASH_POINT";
+
+/// What is said when [`VARIABLE`] cannot be understood.
+pub const MALFORMED: &str = "BERTH_CRASH_POINT is neither NAME nor NAME:COUNT";
 
 /// Whether this build has crash points.
 pub const COMPILED_IN: bool = cfg!(feature = "crash-points");

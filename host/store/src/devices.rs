@@ -87,14 +87,3 @@ pub(crate) async fn binding(
     row.map(|row| json_column(&row, "bindings", "body"))
         .transpose()
 }
-
-/// The shared Runtime of the installation, if there is one.
-pub(crate) async fn shared(conn: &mut AnyConnection) -> Result<Option<Device>, StoreError> {
-    let row = sqlx::query(
-        "SELECT body FROM devices WHERE environment_id IS NULL AND revoked = 0 ORDER BY id LIMIT 1",
-    )
-    .fetch_optional(conn)
-    .await?;
-    row.map(|row| json_column(&row, "devices", "body"))
-        .transpose()
-}

@@ -23,6 +23,12 @@ const MIGRATIONS: &[(i64, &str, &str, &str)] = &[
         include_str!("../../../migrations/sqlite/0002_sessions.sql"),
         include_str!("../../../migrations/postgres/0002_sessions.sql"),
     ),
+    (
+        3,
+        "trimming",
+        include_str!("../../../migrations/sqlite/0003_trimming.sql"),
+        include_str!("../../../migrations/postgres/0003_trimming.sql"),
+    ),
 ];
 
 /// The newest schema version that this program knows.

@@ -9,6 +9,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     convert::parse_id,
+    crash,
     dialect::{Dialect, Role},
     error::{StoreError, WriteError},
     lease::{self, AcquireLease, Acquired, LeaseCell, LeaseToken, ReleaseLease, RenewLease},
@@ -63,6 +64,7 @@ impl Store {
     /// [`StoreError::NewerSchema`], [`StoreError::WrongServiceKey`], or what the database says.
     pub async fn open(settings: StoreSettings) -> Result<Self, StoreError> {
         sqlx::any::install_default_drivers();
+        crash::arm_from_environment().map_err(|_| StoreError::Settings(crash::MALFORMED))?;
         let dialect = settings.dialect();
         let options = settings.connect_options()?;
         let mut conn = options.connect().await?;
@@ -70,6 +72,12 @@ impl Store {
             sqlx::query(*statement).execute(&mut conn).await?;
         }
         migrate::run(&mut conn, dialect).await?;
+        if !cfg!(any(feature = "testing", feature = "crash-points")) {
+            // Only test builds may live in another time.
+            sqlx::query("UPDATE clock SET offset_ms = 0 WHERE offset_ms <> 0")
+                .execute(&mut conn)
+                .await?;
+        }
         let installation = open_installation(&mut conn, dialect, &settings).await?;
         conn.close().await?;
         if let Location::File(path) = &settings.location {

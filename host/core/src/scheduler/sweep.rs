@@ -9,8 +9,6 @@ use super::Shared;
 
 /// Period of the scans (scheduler 3).
 const PERIOD: Duration = Duration::from_secs(5);
-/// Newest events of a Session whose deltas stay (SC-11.6).
-const WINDOW: u32 = 256;
 /// Period of the blob sweep, and the age under which a blob may still be on its way into a row.
 const BLOBS: Duration = Duration::from_secs(3600);
 
@@ -27,7 +25,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
                 if let Err(error) = shared.store.write(SweepDeleted).await {
                     tracing::warn!(%error, "deleted Sessions could not be swept");
                 }
-                if let Err(error) = shared.store.write(TrimEvents { window: WINDOW }).await {
+                if let Err(error) = shared.store.write(TrimEvents).await {
                     tracing::warn!(%error, "old deltas could not be trimmed");
                 }
             }

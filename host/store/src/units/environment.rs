@@ -1,14 +1,13 @@
 //! Connection, initialization, binding and failure of an Environment.
 
 use domain::{
-    BindingId, Context, Decided, DeviceId, Digest, Refusal, SessionId, SessionState,
-    binding::{self, Binding, Device},
+    BindingId, Context, Decided, DeviceId, Refusal, SessionId, SessionState,
+    binding::{self, Binding},
     environment::{self, FailureReason, Observe, Observed},
 };
 
 use super::{SessionUnit, decide_and_apply, locked};
 use crate::{
-    devices,
     error::UnitError,
     load::Parts,
     tx::Tx,
@@ -50,35 +49,6 @@ impl SessionUnit for ObserveConnection {
         cx: &mut Context<'_>,
     ) -> Result<Decided<Observed>, Refusal> {
         environment::observe(state, self.observe, cx)
-    }
-}
-
-/// Gives the installation's shared Runtime a new credential, making the device at its first start: one identity, so that
-/// `none` Sessions stay bound to it (architecture 10).
-#[derive(Debug, Clone, Copy)]
-pub struct EnrollSharedDevice {
-    /// Identity, if there is no shared device yet.
-    pub device: DeviceId,
-    /// Digest of the credential that its daemon will present from now on.
-    pub credential: Digest,
-}
-
-impl Unit for EnrollSharedDevice {
-    const NAME: &'static str = "EnrollSharedDevice";
-    const LEASED: bool = true;
-    type Answer = Device;
-    type Refusal = Refusal;
-
-    async fn run(&self, tx: &mut Tx<'_>) -> Result<Device, UnitError<Refusal>> {
-        let known = devices::shared(tx.conn).await?;
-        let device = Device {
-            id: known.map_or(self.device, |known| known.id),
-            environment_id: None,
-            credential: self.credential,
-            revoked_at: None,
-        };
-        devices::put(tx.conn, &device).await?;
-        Ok(device)
     }
 }
 

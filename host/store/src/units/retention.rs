@@ -62,15 +62,13 @@ impl Unit for SweepDeleted {
     }
 }
 
-/// Removes deltas of ended Items that are older than the window (SC-11.6). Answers how many Sessions were looked at.
-#[derive(Debug, Clone, Copy)]
-pub struct TrimEvents {
-    /// Newest events of a Session that keep their deltas.
-    pub window: u32,
-}
+/// Newest events of a Session that keep their deltas (SC-11.6). A Session is looked at once it has as many more again:
+/// the index `sessions_to_trim` holds exactly those.
+const WINDOW: u64 = 256;
 
-/// Events that must be trimmable before a Session is worth a write.
-const SLACK: i64 = 256;
+/// Removes deltas of ended Items that are older than the window. Answers how many Sessions were looked at.
+#[derive(Debug, Clone, Copy)]
+pub struct TrimEvents;
 
 impl Unit for TrimEvents {
     const NAME: &'static str = "TrimEvents";
@@ -84,10 +82,9 @@ impl Unit for TrimEvents {
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<usize, UnitError<Infallible>> {
         let rows = sqlx::query(
-            "SELECT id, last_event FROM sessions WHERE purged_at IS NULL AND last_event - trimmed_through > $1 \
-             ORDER BY id LIMIT $2",
+            "SELECT id, last_event FROM sessions WHERE purged_at IS NULL AND last_event - trimmed_through > 512 \
+             ORDER BY id LIMIT $1",
         )
-        .bind(i64::from(self.window) + SLACK)
         .bind(PAGE)
         .fetch_all(&mut *tx.conn)
         .await?;
@@ -96,8 +93,7 @@ impl Unit for TrimEvents {
             if !tx.try_lock_session(session_id).await? {
                 continue;
             }
-            let through =
-                count_column(row, "sessions", "last_event")?.saturating_sub(u64::from(self.window));
+            let through = count_column(row, "sessions", "last_event")?.saturating_sub(WINDOW);
             let writes = vec![Write::TrimDeltas {
                 session_id,
                 through,

@@ -174,6 +174,7 @@ async fn script(fixture: &Fixture) -> SessionId {
     session
 }
 
+/// Runs a test of this file as another process, which finds [`URL`] set and plays the child's part on that database.
 fn child(db: &TestDatabase, name: &str, project: ProjectId, point: Option<&str>) -> Child {
     let url = match db.location() {
         Location::File(path) => path.display().to_string(),
@@ -181,7 +182,7 @@ fn child(db: &TestDatabase, name: &str, project: ProjectId, point: Option<&str>)
     };
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
-        .args([name, "--exact", "--ignored", "--nocapture"])
+        .args([name, "--exact", "--nocapture"])
         .env(URL, url)
         .env(PROJECT, project.to_string())
         .stdout(Stdio::piped())
@@ -209,12 +210,10 @@ async fn in_the_child() -> Fixture {
         store: Store::open(settings).await.unwrap(),
         project: std::env::var(PROJECT).unwrap().parse().unwrap(),
     };
-    crash::arm_from_environment().unwrap();
     fixture
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "runs as the child of a crash test"]
+/// The process that is killed: it does as much of the life as it is allowed to.
 async fn child_that_crashes() {
     let fixture = in_the_child().await;
     fixture.own().await;
@@ -223,8 +222,7 @@ async fn child_that_crashes() {
     fixture.store.close().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "runs as the child of a crash test"]
+/// The process that is stopped.
 async fn child_that_writes_until_it_is_no_owner() {
     let fixture = in_the_child().await;
     fixture.own().await;
@@ -250,12 +248,15 @@ async fn child_that_writes_until_it_is_no_owner() {
 both! {
     /// Every commit of a whole life, killed just before and just after: nothing accepted is lost, nothing happens twice.
     async fn a_crash_at_any_commit_leaves_a_state_that_goes_on(db: TestDatabase) {
+        if std::env::var(URL).is_ok() {
+            return child_that_crashes().await;
+        }
         for side in ["before", "after"] {
             let mut crashes = 0;
             for nth in 1.. {
                 let db = db.another().await;
                 let project: ProjectId = id();
-                let mut process = child(&db, "crash::child_that_crashes", project, Some(&format!("unit.{side}:{nth}")));
+                let mut process = child(&db, "crash::a_crash_at_any_commit_leaves_a_state_that_goes_on::sqlite", project, Some(&format!("unit.{side}:{nth}")));
                 let status = tokio::task::spawn_blocking(move || process.wait().unwrap()).await.unwrap();
                 let finished = status.success();
                 let fixture = Fixture::again(&db, project).await;
@@ -277,9 +278,12 @@ both! {
 
     /// SIGSTOP beyond the lease, a second owner, SIGCONT: the first one finds out at its next write.
     async fn an_owner_that_slept_commits_nothing(db: TestDatabase) {
+        if std::env::var(URL).is_ok() {
+            return child_that_writes_until_it_is_no_owner().await;
+        }
         let fixture = Fixture::new(&db).await;
         fixture.store.release_lease().await.unwrap();
-        let mut process = child(&db, "crash::child_that_writes_until_it_is_no_owner", fixture.project, None);
+        let mut process = child(&db, "crash::an_owner_that_slept_commits_nothing::sqlite", fixture.project, None);
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let mut wait_for = move |wanted: &str| {
             let found = lines.by_ref().map(|line| line.unwrap()).find(|line| line.trim_start_matches("test ").ends_with(wanted));

@@ -10,7 +10,8 @@ use berth_store::{
     units::{
         allocation::{BeginCreate, RecordAllocation, ReserveAllocation},
         create::{CreateSession, Created},
-        environment::{BeginInit, BindDevice, CompleteInit, EnrollSharedDevice, ObserveConnection},
+        device::PutSharedDevice,
+        environment::{BeginInit, BindDevice, CompleteInit, ObserveConnection},
         input::AdmitInput,
         reservation::Promote,
         turn::{AppendRun, ClaimTurn, FinishTurn, SettleRun},
@@ -411,24 +412,18 @@ impl Fixture {
 
     /// Binds a `none` Session to the shared Runtime.
     pub async fn bind(&self, session: SessionId) -> Machine {
-        let device = self
-            .write(EnrollSharedDevice {
-                device: id(),
-                credential: Digest::of(b"shared"),
-            })
-            .await;
-        let binding = self
-            .write(BindDevice {
-                session,
-                device: device.id,
-            })
-            .await
-            .unwrap();
+        let device = DeviceId::new(uuid::Uuid::from_u128(7));
+        let shared = PutSharedDevice {
+            device,
+            credential: Digest::of(b"shared"),
+        };
+        self.store.write(shared).await.unwrap();
+        let binding = self.write(BindDevice { session, device }).await.unwrap();
         Machine {
             session,
             binding: binding.id,
             binding_epoch: binding.epoch,
-            device: device.id,
+            device,
             generation: 0,
         }
     }

@@ -338,17 +338,28 @@ both! {
         let fixture = Fixture::new(&db).await;
         let session = fixture.create(Placement::None, &["hi"]).await;
         let run = fixture.claim_queued(fixture.bind(session).await).await;
-        for n in 0..60 {
-            fixture.append(session, run, n * 5 + 1, answer(&format!("m{n}"))).await;
-        }
-        // One Item still streams: its deltas are the only copy of its text.
-        fixture.append(session, run, 301, answer("open")[..3].to_vec()).await;
+        let append = |from: u64, to: u64| {
+            let fixture = &fixture;
+            async move {
+                for n in from..to {
+                    fixture.append(session, run, n * 5 + 1, answer(&format!("m{n}"))).await;
+                }
+            }
+        };
+        append(0, 60).await;
         let before = fixture.events(session).await;
-        fixture.store.write(TrimEvents { window: 16 }).await.unwrap();
+        fixture.store.write(TrimEvents).await.unwrap();
+        assert_eq!(fixture.events(session).await, before, "nothing is worth a write yet");
+        append(60, 100).await;
+        // One Item still streams: its deltas are the only copy of its text.
+        fixture.append(session, run, 501, answer("open")[..3].to_vec()).await;
+        let before = fixture.events(session).await;
+        assert_eq!(fixture.store.write(TrimEvents).await.unwrap(), 1);
+        assert_eq!(fixture.store.write(TrimEvents).await.unwrap(), 0);
         let after = fixture.events(session).await;
-        // The 16 newest: four of the open Item, seven of the 60th, five of the 59th, its deltas included.
-        assert_eq!(before.len() - after.len(), 116, "two deltas of each of the first 58 Items");
-        assert!(after.ends_with(&before[before.len() - 16..]));
+        // The 256 newest events: four of the open Item and 36 whole answers of seven; all deltas before them are gone.
+        assert_eq!(before.len() - after.len(), 2 * (100 - 36));
+        assert!(after.ends_with(&before[before.len() - 256..]));
         fixture.check(true).await;
         let finish = FinishTurn { session, run, ending: Ending::Failed(TurnFailure::EngineFailed { class: None }), captured: Vec::new() };
         fixture.write(finish).await;
