@@ -43,13 +43,15 @@ pub(crate) async fn put(
     expect_written(done.rows_affected(), "reservations")
 }
 
-/// The newest reservation of a Session.
+/// The newest reservation of a Session. A settled one comes without its messages, which may be megabytes: nothing reads
+/// them any more, and every unit of the Session loads this row.
 pub(crate) async fn newest(
     conn: &mut AnyConnection,
     session: SessionId,
 ) -> Result<Option<Reservation>, StoreError> {
     let row = sqlx::query(
-        "SELECT body, messages FROM reservations WHERE session_id = $1 ORDER BY work_seq DESC LIMIT 1",
+        "SELECT body, CASE WHEN state = 'pending' THEN messages ELSE '[]' END AS messages FROM reservations \
+         WHERE session_id = $1 ORDER BY work_seq DESC LIMIT 1",
     )
     .bind(session.to_string())
     .fetch_optional(conn)

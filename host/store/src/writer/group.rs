@@ -149,8 +149,12 @@ impl GroupWriter {
             return Err(Broken::Reconnect);
         }
         let (batch, token) = match self.check_lease(open, batch).await {
-            Ok(checked) => checked,
-            Err(()) => return Err(Broken::Reconnect),
+            Checked::Go(batch, token) => (batch, token),
+            Checked::Busy(batch) => {
+                let rolled_back = sqlx::query("ROLLBACK").execute(&mut open.conn).await;
+                return rolled_back.map(|_| batch).map_err(|_| Broken::Reconnect);
+            }
+            Checked::Broken => return Err(Broken::Reconnect),
         };
         let mut ran = Sorted::default();
         let mut tx = Tx::new(&mut open.conn, self.dialect, self.keys.clone(), token);
@@ -219,30 +223,30 @@ impl GroupWriter {
     }
 
     /// First statement of a batch with leased units. Without the lease they are answered and taken out.
-    async fn check_lease(
-        &self,
-        open: &mut Open,
-        batch: Vec<Box<dyn Job>>,
-    ) -> Result<(Vec<Box<dyn Job>>, Option<LeaseToken>), ()> {
+    async fn check_lease(&self, open: &mut Open, batch: Vec<Box<dyn Job>>) -> Checked {
         if !batch.iter().any(|job| job.leased()) {
-            return Ok((batch, None));
+            return Checked::Go(batch, None);
         }
         if let Some(token) = self.lease.current() {
             match lease::check_and_renew(&mut open.conn, self.dialect, token).await {
-                Ok(true) => return Ok((batch, Some(token))),
+                Ok(true) => return Checked::Go(batch, Some(token)),
                 Ok(false) => {
                     tracing::error!(epoch = token.epoch.0, "the execution lease is lost");
                     self.lease.lose(token);
                 }
+                // Somebody looks at the row, or a transaction whose connection was cut still holds it.
+                Err(error) if error.is_lock() && self.dialect == Dialect::Postgres => {
+                    return Checked::Busy(batch);
+                }
                 Err(error) => {
                     fail_all(batch, &error);
-                    return Err(());
+                    return Checked::Broken;
                 }
             }
         }
         let (leased, public): (Vec<_>, Vec<_>) = batch.into_iter().partition(|job| job.leased());
         fail_all(leased, &StoreError::LeaseLost);
-        Ok((public, None))
+        Checked::Go(public, None)
     }
 
     fn commit_failed(&self, error: sqlx::Error, ran: Sorted) -> Broken {
@@ -259,6 +263,16 @@ impl GroupWriter {
             Dialect::Postgres => Broken::Reconnect,
         }
     }
+}
+
+/// What the first statement of a batch found.
+enum Checked {
+    /// These units may run, under this lease if they are leased.
+    Go(Vec<Box<dyn Job>>, Option<LeaseToken>),
+    /// The lease row is locked: try all of them again.
+    Busy(Vec<Box<dyn Job>>),
+    /// The units are answered, the connection is of no use.
+    Broken,
 }
 
 /// Why the connection cannot be used any more.

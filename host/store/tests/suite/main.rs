@@ -23,3 +23,4 @@ mod fixture;
 mod life;
 mod lists;
 mod races;
+mod unknown;
