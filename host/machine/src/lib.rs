@@ -7,6 +7,8 @@
 //! - [`files`]: reading, writing and removing below an opened folder, never following a link out of it;
 //! - `sys`: every system call that needs `unsafe` or differs between platforms.
 
+#[cfg(target_os = "linux")]
+mod allowed;
 #[cfg(unix)]
 pub mod files;
 #[cfg(target_os = "linux")]

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use super::plan::{Answer, Counted, Plan, Stage};
 use super::refuse;
-use crate::process::control::send;
+use crate::process::control::{VISIBLE, send};
+use crate::sandbox::Level;
 use crate::sys;
 
 /// First and longest pause before a new start.
@@ -79,7 +80,14 @@ fn start(plan: &Plan, output: &io::PipeWriter) -> io::Result<u32> {
         .stdin(Stdio::null())
         .stdout(output.try_clone()?)
         .stderr(output.try_clone()?);
-    if plan.level != crate::sandbox::Level::Namespaces {
+    if plan.level == Level::Landlock {
+        let places: Vec<_> = super::landlock::places(&plan.mounts)
+            .into_iter()
+            .map(|(path, _)| path)
+            .collect();
+        command.env(VISIBLE, serde_json::to_string(&places)?);
+    }
+    if plan.level != Level::Namespaces {
         // In a pid namespace the kernel ends everything with process 1; here the daemon must go with us.
         sys::die_with_parent(&mut command);
     }

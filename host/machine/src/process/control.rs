@@ -21,6 +21,8 @@ pub(crate) enum Command {
     Confine {
         /// Absolute paths.
         hidden: Vec<PathBuf>,
+        /// All that the caller can see, where it is restricted to a list; empty = no such list.
+        visible: Vec<PathBuf>,
     },
     /// Second, once.
     Launch(Box<Order>),
@@ -73,6 +75,9 @@ pub(crate) enum Step {
     /// The program could not be executed.
     Program,
 }
+
+/// Variable in which a sandbox without a mount namespace tells its daemon the list that it is restricted to, as JSON.
+pub(crate) const VISIBLE: &str = "BERTH_VISIBLE_PATHS";
 
 fn encode<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
     let mut frame = vec![0; 4];

@@ -180,8 +180,12 @@ impl Spawner {
 
 /// Hands the order over and waits for the answer.
 async fn launch(mut control: UnixStream, order: Order) -> Result<(UnixStream, u32), StartError> {
+    let visible = std::env::var(control::VISIBLE)
+        .ok()
+        .and_then(|list| serde_json::from_str(&list).ok());
     let confine = Command::Confine {
         hidden: order.hidden.clone(),
+        visible: visible.unwrap_or_default(),
     };
     control::send_async(&mut control, &confine)
         .await

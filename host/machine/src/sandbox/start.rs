@@ -209,10 +209,12 @@ impl View {
         enforced: Enforced,
     ) -> Plan {
         let program = canonical(&settings.own_program);
-        let harnesses = self
-            .inside_of(&canonical(&settings.harnesses))
-            .unwrap_or_default();
-        let fill = |arg: &String| arg.replace("{harnesses}", &harnesses.to_string_lossy());
+        let seen = |host: &Path| self.inside_of(&canonical(host)).unwrap_or_default();
+        let (harnesses, home) = (seen(&settings.harnesses), seen(&place.home()));
+        let fill = |arg: &String| {
+            arg.replace("{harnesses}", &harnesses.to_string_lossy())
+                .replace("{home}", &home.to_string_lossy())
+        };
         let mut args: Vec<String> = settings.daemon_args.iter().map(fill).collect();
         args.push(
             self.seen(&spec.bootstrap_path)

@@ -45,7 +45,8 @@ pub struct Settings {
     pub root: PathBuf,
     /// Our own program.
     pub own_program: PathBuf,
-    /// Arguments of the daemon before the bootstrap path; `{harnesses}` is where it sees the installed harnesses.
+    /// Arguments of the daemon before the bootstrap path; `{harnesses}` and `{home}` are where it sees the installed
+    /// harnesses and its private home.
     pub daemon_args: Vec<String>,
     /// The installed harnesses.
     pub harnesses: PathBuf,
@@ -69,9 +70,16 @@ impl Settings {
         Self {
             root: root.into(),
             own_program: own_program.into(),
-            daemon_args: ["daemon", "--harness-dir", "{harnesses}", "--bootstrap"]
-                .map(String::from)
-                .to_vec(),
+            daemon_args: [
+                "daemon",
+                "--harness-dir",
+                "{harnesses}",
+                "--home",
+                "{home}",
+                "--bootstrap",
+            ]
+            .map(String::from)
+            .to_vec(),
             harnesses: harnesses.into(),
             exposed: Vec::new(),
             isolation: Isolation::Auto,

@@ -9,34 +9,26 @@ use std::ffi::CString;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use landlock::{
-    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
-    RulesetAttr, RulesetCreated, RulesetCreatedAttr, Scope,
-};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
 use rustix::process::{DumpableBehavior, getgid, getuid, set_dumpable_behavior};
 
+use crate::allowed::{Allowed, Use};
 use crate::sys::{self, Spaces};
-
-/// The newest Landlock whose meaning we know: file rights up to device control, scopes for signals and sockets.
-const KNOWN: ABI = ABI::V6;
 
 /// What the program enters between fork and exec; the supervisor itself stays outside of it, so that the tree cannot
 /// reach the supervisor either.
-pub(super) struct Domain(Option<RulesetCreated>);
+pub(super) struct Domain(Option<Allowed>);
 
 impl Domain {
     /// Enters it for good.
     pub(super) fn enter(&mut self) -> io::Result<()> {
-        match self.0.take() {
-            Some(ruleset) => ruleset.restrict_self().map(drop).map_err(io::Error::other),
-            None => Ok(()),
-        }
+        self.0.take().map_or(Ok(()), Allowed::enter)
     }
 }
 
-/// Hides the paths. Fails when a path can be hidden by no means of this machine; nothing may be started then.
-pub(super) fn prepare(hidden: &[PathBuf]) -> io::Result<Domain> {
+/// Hides the paths. Fails when a path can be hidden by no means of this machine; nothing may be started then. `visible`
+/// is all that the caller itself can see, where it is restricted to a list.
+pub(super) fn prepare(hidden: &[PathBuf], visible: &[PathBuf]) -> io::Result<Domain> {
     if let Some(path) = hidden.iter().find(|path| !path.is_absolute()) {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
@@ -48,9 +40,14 @@ pub(super) fn prepare(hidden: &[PathBuf]) -> io::Result<Domain> {
         .filter_map(|path| path.canonicalize().ok())
         .collect();
     if hidden.is_empty() || hide_by_mounts(&hidden).is_ok() {
-        return Ok(Domain(scopes_only().ok()));
+        return Ok(Domain(Allowed::files().ok()));
     }
-    allow_around(&hidden).map(|ruleset| Domain(Some(ruleset)))
+    let whole = [PathBuf::from("/")];
+    let list = around(&hidden, if visible.is_empty() { &whole } else { visible })?;
+    let allowed = list.iter().try_fold(Allowed::nothing()?, |allowed, path| {
+        allowed.allow(path, Use::All)
+    })?;
+    Ok(Domain(Some(allowed)))
 }
 
 /// A mount namespace in which each hidden folder is empty and each hidden file is `/dev/null`.
@@ -89,84 +86,45 @@ fn hide_by_mounts(hidden: &[PathBuf]) -> io::Result<()> {
     Ok(())
 }
 
-fn failed(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
-    io::Error::other(error)
-}
-
-/// A domain that keeps every file right and only separates processes.
-fn scopes_only() -> io::Result<RulesetCreated> {
-    Ruleset::default()
-        .set_compatibility(CompatLevel::HardRequirement)
-        .scope(Scope::Signal | Scope::AbstractUnixSocket)
-        .and_then(Ruleset::create)
-        .map_err(failed)
-}
-
-/// Everything but the hidden paths: Landlock can only allow, so each folder on the way to a hidden path allows its
+/// Everything visible but the hidden paths. Landlock can only allow, so each folder on the way to a hidden path allows its
 /// other entries as they are now. The folders on the way themselves cannot be listed: a right to list them would hold
 /// below them too.
-fn allow_around(hidden: &[PathBuf]) -> io::Result<RulesetCreated> {
-    let all = AccessFs::from_all(KNOWN);
-    let mut ruleset = Ruleset::default()
-        .set_compatibility(CompatLevel::HardRequirement)
-        .handle_access(AccessFs::from_all(ABI::V1))
-        .and_then(|ruleset| {
-            ruleset
-                .set_compatibility(CompatLevel::BestEffort)
-                .handle_access(all)
-        })
-        .and_then(|ruleset| ruleset.scope(Scope::Signal | Scope::AbstractUnixSocket))
-        .and_then(Ruleset::create)
-        .map_err(failed)?;
-    let files = AccessFs::from_file(KNOWN);
-    for path in around(hidden)? {
-        // An entry that went away or that we may not open gives no right, and needs none.
-        let Ok(handle) = PathFd::new(&path) else {
-            continue;
-        };
-        let is_folder = std::fs::metadata(&path).is_ok_and(|found| found.is_dir());
-        let rights: BitFlags<AccessFs> = if is_folder { all } else { files };
-        ruleset = ruleset
-            .add_rule(PathBeneath::new(handle, rights))
-            .map_err(failed)?;
-    }
-    Ok(ruleset)
-}
-
-fn ancestors(hidden: &[PathBuf]) -> BTreeSet<PathBuf> {
-    hidden
-        .iter()
-        .flat_map(|path| path.ancestors().skip(1))
-        .map(Path::to_path_buf)
-        .collect()
-}
-
-/// The siblings along the way to each hidden path.
-fn around(hidden: &[PathBuf]) -> io::Result<BTreeSet<PathBuf>> {
-    let normal = |path: &Path| {
+fn around(hidden: &[PathBuf], visible: &[PathBuf]) -> io::Result<BTreeSet<PathBuf>> {
+    let normal = |path: &PathBuf| {
         path.components()
             .all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
     };
-    if !hidden.iter().all(|path| normal(path)) {
+    if !hidden.iter().all(normal) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    let way = ancestors(hidden);
-    let mut siblings = BTreeSet::new();
-    for folder in &way {
-        let entries = match std::fs::read_dir(folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => continue,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(error),
-        };
-        for entry in entries {
-            let path = entry?.path();
-            if !way.contains(&path) && !hidden.contains(&path) {
-                siblings.insert(path);
+    let is_hidden = |path: &Path| hidden.iter().any(|hidden| path.starts_with(hidden));
+    let on_the_way = |path: &Path| hidden.iter().any(|hidden| hidden.starts_with(path));
+    let mut allowed = BTreeSet::new();
+    let mut ways: Vec<PathBuf> = visible.to_vec();
+    while let Some(path) = ways.pop() {
+        if is_hidden(&path) {
+            continue;
+        }
+        if !on_the_way(&path) {
+            allowed.insert(path);
+            continue;
+        }
+        match std::fs::read_dir(&path) {
+            Ok(entries) => {
+                for entry in entries {
+                    ways.push(entry?.path());
+                }
             }
+            // What we may not list, the tree may not either.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound
+                ) => {}
+            Err(error) => return Err(error),
         }
     }
-    Ok(siblings)
+    Ok(allowed)
 }
 
 #[cfg(test)]
@@ -180,9 +138,13 @@ mod tests {
         for name in ["a/state", "a/home", "b"] {
             std::fs::create_dir_all(root.join(name)).unwrap();
         }
-        let found = around(&[root.join("a/state")]).unwrap();
+        let whole = [PathBuf::from("/")];
+        let found = around(&[root.join("a/state")], &whole).unwrap();
         assert!(found.contains(&root.join("a/home")) && found.contains(&root.join("b")));
         assert!(!found.contains(&root.join("a")) && !found.contains(&root.join("a/state")));
         assert!(found.contains(Path::new("/usr")) && !found.contains(Path::new("/")));
+        let listed = [root.join("a/state"), root.join("b"), root.join("a/home")];
+        let found = around(&[root.join("a/state")], &listed).unwrap();
+        assert_eq!(found, BTreeSet::from([root.join("a/home"), root.join("b")]));
     }
 }

@@ -72,10 +72,10 @@ type Refused = (Step, io::Error);
 
 /// Follows the two opening commands. The outer error is a lost caller, the inner one a refusal to report.
 fn launch(control: &UnixStream, pipes: [OwnedFd; 3]) -> io::Result<Result<u32, Refused>> {
-    let Command::Confine { hidden } = control::receive(control)? else {
+    let Command::Confine { hidden, visible } = control::receive(control)? else {
         return Ok(Err((Step::Order, io::ErrorKind::InvalidData.into())));
     };
-    let confined = confine::prepare(&hidden);
+    let confined = confine::prepare(&hidden, &visible);
     let Command::Launch(order) = control::receive(control)? else {
         return Ok(Err((Step::Order, io::ErrorKind::InvalidData.into())));
     };
