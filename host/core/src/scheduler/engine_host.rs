@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use domain::run::HarnessId;
 use domain::{DeviceId, InstallationId};
-use machine::process::{Order, Spawner};
+use machine::process::{Order, Output, Spawner};
 use store::Store;
 use store::units::device::PutSharedDevice;
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 use url::Url;
@@ -161,6 +162,14 @@ fn write_private(
     std::fs::rename(&beside, path)
 }
 
+/// Repeats what the daemon says in our own log. An output that nobody reads would stop the daemon when its pipe is full.
+async fn repeat(output: Output) {
+    let mut lines = BufReader::new(output).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        tracing::info!(target: "berth::shared_runtime", "{line}");
+    }
+}
+
 /// Keeps one daemon running until Core ends. Its supervisor ends it with us, also when we are killed (architecture 8).
 async fn supervise(settings: EngineHostSettings, bootstrap: PathBuf, stop: CancellationToken) {
     let spawner = Spawner::new(&settings.program);
@@ -171,6 +180,12 @@ async fn supervise(settings: EngineHostSettings, bootstrap: PathBuf, stop: Cance
         let order = Order::new(&settings.program, &settings.home).args(args);
         match spawner.start(order).await {
             Ok(mut child) => {
+                for output in [child.stdout.take(), child.stderr.take()]
+                    .into_iter()
+                    .flatten()
+                {
+                    tokio::spawn(repeat(output));
+                }
                 let began = tokio::time::Instant::now();
                 tokio::select! {
                     ended = child.wait() => tracing::warn!(?ended, "the shared Runtime ended; it is started again"),
