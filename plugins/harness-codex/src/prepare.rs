@@ -212,7 +212,6 @@ impl Session {
         self.state = State::Ready(Box::new(Thread {
             id,
             meter,
-            durable,
             run: None,
         }));
     }

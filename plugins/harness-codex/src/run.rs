@@ -11,7 +11,6 @@ use crate::messages::{Steer, input};
 use crate::methods::Notification;
 use crate::out::Out;
 use crate::rpc::{Call, Calls};
-use crate::session::Thread;
 use crate::settle::{DRAIN_MS, DRAIN_TIMER, Drain};
 use crate::usage::{Meter, TurnUsage};
 
@@ -47,15 +46,13 @@ pub struct Run {
     pub(crate) items: Ledger,
     pub(crate) usage: TurnUsage,
     pub(crate) drain: Option<Drain>,
-    /// The thread is on disk.
-    pub durable: bool,
 }
 
 impl Run {
     /// Writes `turn/start`, or rejects the run and all its messages.
     pub fn start(
         start: StartTurn,
-        thread: &Thread,
+        thread: &str,
         effort: Option<&str>,
         calls: &mut Calls,
         out: &mut Out,
@@ -78,8 +75,7 @@ impl Run {
             }
             return None;
         };
-        let mut params =
-            json!({"threadId": thread.id, "clientUserMessageId": first, "input": parts});
+        let mut params = json!({"threadId": thread, "clientUserMessageId": first, "input": parts});
         if let Some(effort) = effort {
             params["effort"] = json!(effort);
         }
@@ -88,7 +84,7 @@ impl Run {
         Some(Self {
             items: Ledger::new(&start.run),
             id: start.run,
-            thread: thread.id.clone(),
+            thread: thread.to_owned(),
             native: Native::Asked,
             unanswered: true,
             first: ids,
@@ -97,7 +93,6 @@ impl Run {
             interrupted: false,
             usage: TurnUsage::default(),
             drain: None,
-            durable: thread.durable,
         })
     }
 
@@ -200,14 +195,13 @@ impl Run {
     /// The user message with this id is in the thread: it was accepted (RP-12.3).
     fn confirm(&mut self, id: &str, out: &mut Out) {
         if self.first.first().is_some_and(|first| first == id) {
-            // A thread is on disk from its first message on.
-            if !std::mem::replace(&mut self.durable, true) {
-                let session = NativeSession {
-                    id: self.thread.clone(),
-                    durable: true,
-                };
-                out.event(self.items.origin(), EventBody::NativeSession(session));
-            }
+            // A thread is on disk from its first message on. It is told in every Turn: what an earlier one told may never have
+            // reached Core.
+            let session = NativeSession {
+                id: self.thread.clone(),
+                durable: true,
+            };
+            out.event(self.items.origin(), EventBody::NativeSession(session));
             for id in self.first.drain(..) {
                 out.done(id);
             }

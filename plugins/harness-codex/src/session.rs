@@ -45,8 +45,6 @@ pub enum State {
 pub struct Thread {
     pub id: String,
     pub meter: Meter,
-    /// It can be resumed after a restart.
-    pub durable: bool,
     pub run: Option<Run>,
 }
 
@@ -150,7 +148,7 @@ impl Session {
         }
         let effort = self.setup.effort.as_deref();
         if let State::Ready(thread) = &mut self.state {
-            thread.run = Run::start(start, thread, effort, &mut self.calls, out);
+            thread.run = Run::start(start, &thread.id, effort, &mut self.calls, out);
         }
     }
 
@@ -335,10 +333,8 @@ impl Session {
     }
 
     fn forget_run(&mut self) {
-        if let State::Ready(thread) = &mut self.state
-            && let Some(run) = thread.run.take()
-        {
-            thread.durable = run.durable;
+        if let State::Ready(thread) = &mut self.state {
+            thread.run = None;
         }
     }
 }
