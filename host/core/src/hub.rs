@@ -89,8 +89,8 @@ impl Hub {
                 _ = scan.tick(), if !alone => self.scan().await,
                 commit = commits.recv() => match commit {
                     Ok(commit) => {
-                        if let (Some(room), Ok(number)) = (self.find(commit.session), u64::try_from(commit.last_event)) {
-                            room.committed(number);
+                        if let Some(room) = self.find(commit.session) {
+                            room.committed(commit.last_event);
                         }
                     }
                     Err(RecvError::Lagged(_)) => self.scan().await,

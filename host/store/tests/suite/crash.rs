@@ -206,11 +206,10 @@ async fn in_the_child() -> Fixture {
     };
     let mut settings = TestDatabase::sqlite().settings();
     settings.location = location;
-    let fixture = Fixture {
+    Fixture {
         store: Store::open(settings).await.unwrap(),
         project: std::env::var(PROJECT).unwrap().parse().unwrap(),
-    };
-    fixture
+    }
 }
 
 /// The process that is killed: it does as much of the life as it is allowed to.
