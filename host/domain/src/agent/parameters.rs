@@ -37,11 +37,12 @@ pub fn check(parameters: &Opaque, declaration: &HarnessDeclaration) -> Result<()
 /// The path of the first member that does not fit.
 fn fault(schema: &Value, value: &Value, at: &str) -> Option<String> {
     let here = || {
-        Some(
-            crate::invalid::is_echoable(at)
-                .then(|| at.to_owned())
-                .unwrap_or_else(|| "harness_config".into()),
-        )
+        let shown = if crate::invalid::is_echoable(at) {
+            at
+        } else {
+            "harness_config"
+        };
+        Some(shown.to_owned())
     };
     let keyword = |name: &str| schema.get(name);
     if schema.as_bool() == Some(false) {

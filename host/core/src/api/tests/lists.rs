@@ -221,7 +221,10 @@ async fn the_agent_filter_is_a_filter() {
             .await
             .json())
     };
-    assert_eq!(list(&format!("agent_id={agent}")).await, [mine.clone()]);
+    assert_eq!(
+        list(&format!("agent_id={agent}")).await,
+        std::slice::from_ref(&mine)
+    );
     assert_eq!(
         list(&format!("agent_id={}", agent.to_uppercase())).await,
         [mine]

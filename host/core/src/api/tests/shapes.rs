@@ -300,7 +300,7 @@ async fn a_waiting_request_hears_the_outcome_of_its_reservation() {
                 .await
                 .unwrap();
             if let Some(due) = due.first() {
-                break due.clone();
+                break *due;
             }
         };
         let unit = store::units::reservation::ExpireReservation {

@@ -1,0 +1,111 @@
+//! Answers of the administration API (`wire.md` 8.3).
+
+use axum::http::StatusCode;
+use domain::run::ModelProtocol;
+
+use super::{ApiError, Detail, Row};
+
+/// Answers of the administration API (`wire.md` 8.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AdminError {
+    /// 401.
+    Key,
+    /// 404.
+    NotFound,
+    /// 400 `invalid_name` with the longest length.
+    Name(usize),
+    /// 409.
+    ProjectArchived,
+    /// 400 `invalid_model_provider`.
+    ModelProvider,
+    /// 400.
+    BaseUrl,
+    /// 400, with the protocols of the harness.
+    Protocol(Protocols),
+    /// 400.
+    ApiKey,
+    /// 400, with the member.
+    TokenLimits(&'static str),
+    /// 400.
+    Model,
+    /// 400.
+    HarnessConfig,
+    /// 400: an unknown or repeated query parameter, or a malformed request.
+    Request,
+}
+
+/// A harness and what it speaks, as far as three protocols go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Protocols {
+    /// What the harness allows, in its order.
+    pub allowed: [Option<ModelProtocol>; 3],
+}
+
+impl AdminError {
+    pub(super) fn row(self) -> Row {
+        match self {
+            Self::Key => {
+                let message = "A valid Core key is required as the bearer credential.";
+                Row::new(StatusCode::UNAUTHORIZED, "invalid_admin_key", message)
+            }
+            Self::NotFound => Row::new(StatusCode::NOT_FOUND, "not_found", "Resource not found."),
+            Self::Name(longest) => {
+                let message = format!(
+                    "The name must be 1 to {longest} characters without control characters."
+                );
+                let row = Row::bad("invalid_name", message).at("name");
+                row.with("max_length", Detail::Number(longest as u64))
+            }
+            Self::ProjectArchived => Row::conflict("project_archived", "The Project is archived."),
+            Self::ModelProvider => {
+                let message = "The model configuration must be an object with 'model_provider', 'model' and, if wanted, \
+                               'harness_config'.";
+                Row::bad("invalid_model_provider", message)
+            }
+            Self::BaseUrl => {
+                let message =
+                    "The base URL must be an HTTPS URL without credentials, query or fragment.";
+                Row::bad("model_provider_base_url_invalid", message).at("base_url")
+            }
+            Self::Protocol(protocols) => {
+                let words = protocols
+                    .allowed
+                    .iter()
+                    .flatten()
+                    .map(|protocol| protocol.as_str())
+                    .collect();
+                let message = "The harness does not speak this protocol.";
+                let row = Row::bad("model_provider_protocol_unsupported", message).at("protocol");
+                row.with("allowed_protocols", Detail::Words(words))
+            }
+            Self::ApiKey => {
+                let message = "The API key must be 1 to 16384 bytes without NUL, CR or LF.";
+                let row = Row::bad("model_provider_api_key_invalid", message).at("api_key");
+                row.with(
+                    "max_length",
+                    Detail::Number(domain::model::MAX_API_KEY as u64),
+                )
+            }
+            Self::TokenLimits(member) => {
+                let message = "Token limits must be whole numbers, and the output limit at most the context window.";
+                Row::bad("model_provider_token_limits_invalid", message).at(member)
+            }
+            Self::Model => Row::bad(
+                "model_configuration_model_invalid",
+                "The model must be a nonempty text.",
+            )
+            .at("model"),
+            Self::HarnessConfig => {
+                let message = "The harness does not accept these native parameters.";
+                Row::bad("harness_config_invalid", message).at("harness_config")
+            }
+            Self::Request => Row::bad("invalid_request", "The request is not valid."),
+        }
+    }
+}
+
+impl From<AdminError> for ApiError {
+    fn from(error: AdminError) -> Self {
+        Self::Admin(error)
+    }
+}
