@@ -147,8 +147,9 @@ impl Pump {
                     let now = self.now();
                     self.end.tick(now);
                 }
-                _ = owned.changed() => {
-                    if *owned.borrow() != Some(owner) {
+                changed = owned.changed() => {
+                    // Without a scheduler nobody owns anything.
+                    if changed.is_err() || *owned.borrow() != Some(owner) {
                         self.command(Command::Close { reason: CloseReason::StaleOwner, retry_after_ms: None });
                     }
                 }
