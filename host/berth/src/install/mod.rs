@@ -40,6 +40,7 @@ pub async fn install(
     if complete(&home, system) {
         return Ok(Installed::Already(home));
     }
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     // In the same folder, so that the rename stays on one file system; removed on every way out.
     let work = tempfile::Builder::new()
         .prefix(".installing-")
