@@ -23,6 +23,8 @@ use crate::scheduler::{
 /// Folders of this half below the data folder.
 const BLOBS: &str = "blobs";
 const ENGINE_HOST: &str = "engine-host";
+/// Private homes of the Sessions without an Environment; the daemon's own folder is hidden from them.
+const ENGINE_HOMES: &str = "engine-homes";
 
 /// What it is made from.
 pub(crate) struct ExecutionSettings {
@@ -42,6 +44,8 @@ pub(crate) struct ExecutionSettings {
     pub drain: Duration,
     /// How long a Runtime keeps an idle Executor.
     pub executor_idle: Duration,
+    /// Model providers may be on a Runtime's own machine (development and tests).
+    pub loopback_models: bool,
     /// Core's address as Runtimes of this machine dial it.
     pub runtime_url: Url,
     /// The data folder's lock proves that a former owner is dead (D31).
@@ -90,6 +94,7 @@ impl Execution {
             public_url: settings.runtime_url.clone(),
             owned: ownership,
             executor_idle_ms: u64::try_from(settings.executor_idle.as_millis()).unwrap_or(u64::MAX),
+            loopback_models: settings.loopback_models,
             stop: sockets.clone(),
         });
         let hosting = hosting(&store, &settings).await?;
@@ -103,6 +108,8 @@ impl Execution {
                     settings.harness_dir.display().to_string(),
                     "--engine-runs".to_owned(),
                     settings.concurrency.to_string(),
+                    "--home".to_owned(),
+                    settings.data_dir.join(ENGINE_HOMES).display().to_string(),
                     "--bootstrap".to_owned(),
                 ],
                 installation,

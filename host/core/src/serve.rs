@@ -126,6 +126,7 @@ fn start(
                 concurrency: settings.execution_concurrency,
                 drain: settings.drain,
                 executor_idle: settings.executor_idle,
+                loopback_models: settings.allow_loopback_model_urls,
                 runtime_url,
                 predecessor_is_dead: sqlite && settings.holds_data_dir,
             },

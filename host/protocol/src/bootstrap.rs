@@ -33,11 +33,11 @@ pub struct BootstrapFile {
         deserialize_with = "read_credential"
     )]
     pub credential: Secret,
-    /// The only Environment that it serves; null for an engine host.
-    #[serde(deserialize_with = "present")]
+    /// The only Environment that it serves; absent for an engine host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment_id: Option<EnvironmentId>,
-    /// Absolute path of the workspace as the daemon sees it; null for an engine host.
-    #[serde(deserialize_with = "present")]
+    /// Absolute path of the workspace as the daemon sees it; absent for an engine host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<PathBuf>,
 }
 
@@ -159,13 +159,6 @@ fn read_credential<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Secret,
     }
 }
 
-/// Null is a value here, an absent member is none.
-fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-    deserializer: D,
-) -> Result<Option<T>, D::Error> {
-    Option::deserialize(deserializer)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,7 +183,6 @@ mod tests {
             text.replace("\"version\":1", "\"version\":1,\"version\":1"),
             text.replace("\"version\"", "\"Version\""),
             text.replace("\"workspace\":\"/workspace\"", "\"more\":1"),
-            text.replace(",\"workspace\":\"/workspace\"", ""),
             text.replace("canary", ""),
         ] {
             assert_eq!(
@@ -205,6 +197,7 @@ mod tests {
             Err(BadBootstrap::Version)
         );
         for bad in [
+            text.replace(",\"workspace\":\"/workspace\"", ""),
             text.replace("\"/workspace\"", "null"),
             text.replace("\"/workspace\"", "\"workspace\""),
         ] {

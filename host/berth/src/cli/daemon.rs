@@ -16,7 +16,7 @@ pub struct Options {
     /// Folder of the installed harnesses.
     #[arg(long, value_name = "FOLDER")]
     harness_dir: PathBuf,
-    /// Folder of the Sessions' private homes [default: `home` beside the state folder].
+    /// Folder of the Sessions' private homes [default: the account's home, else `home` beside the state folder].
     #[arg(long, value_name = "FOLDER")]
     home: Option<PathBuf>,
     /// Turns that an engine host runs at the same time; a hosted daemon runs one.
@@ -37,7 +37,9 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let settings = runtime::daemon::Settings {
         bootstrap: options.bootstrap,
         harness_dir: options.harness_dir,
-        home: options.home,
+        home: options
+            .home
+            .or_else(|| std::env::var_os("HOME").map(PathBuf::from)),
         own_program: std::env::current_exe().context("this program's own path is unknown")?,
         build: env!("CARGO_PKG_VERSION").to_owned(),
         engine_runs: options.engine_runs,

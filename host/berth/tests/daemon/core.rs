@@ -9,7 +9,7 @@ use axum::{
         State, WebSocketUpgrade,
         ws::{CloseFrame, Message as Frame, WebSocket},
     },
-    http::{HeaderMap, StatusCode},
+    http::{HeaderMap, StatusCode, Uri},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
@@ -116,12 +116,7 @@ async fn bootstrap(
     }
     let answer = BootstrapAnswer {
         device_id: core.device,
-        ws_url: format!(
-            "ws://{}{SOCKET_PATH}?device_id={}&wire={}",
-            core.address,
-            core.device,
-            limits::WIRE_VERSION
-        ),
+        ws_url: format!("ws://{}{SOCKET_PATH}", core.address),
         heartbeat_ms: 1000,
         protocol_version: limits::WIRE_VERSION,
     };
@@ -136,10 +131,12 @@ fn is_ours(headers: &HeaderMap) -> bool {
 
 async fn upgrade(
     State(core): State<Arc<Shared>>,
+    uri: Uri,
     headers: HeaderMap,
     upgrade: WebSocketUpgrade,
 ) -> Response {
-    if !is_ours(&headers) {
+    let query = format!("device_id={}&wire={}", core.device, limits::WIRE_VERSION);
+    if !is_ours(&headers) || uri.query() != Some(&*query) {
         return StatusCode::UNAUTHORIZED.into_response();
     }
     upgrade.on_upgrade(move |socket| serve(core, socket))

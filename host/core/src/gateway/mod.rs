@@ -39,6 +39,8 @@ pub(crate) struct GatewaySettings {
     pub owned: watch::Receiver<Option<LeaseToken>>,
     /// How long a Runtime keeps an idle Executor, in milliseconds.
     pub executor_idle_ms: u64,
+    /// Model providers may be on a Runtime's own machine.
+    pub loopback_models: bool,
     /// Cancelled when the process drains: sockets close as `core_shutdown`.
     pub stop: CancellationToken,
 }

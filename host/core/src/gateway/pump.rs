@@ -86,6 +86,7 @@ pub(super) async fn run(
         features: Vec::new(),
         limits: Limits {
             executor_idle_ms: gateway.settings.executor_idle_ms,
+            loopback_models: gateway.settings.loopback_models,
             ..Limits::default()
         },
     };

@@ -5,6 +5,7 @@
 use axum::extract::FromRequestParts;
 use axum::extract::ws::WebSocketUpgrade;
 use domain::{DeviceId, Digest};
+use protocol::bootstrap::{BootstrapAnswer, BootstrapRequest, SOCKET_PATH};
 use protocol::wire::limits;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -16,7 +17,7 @@ use crate::api::call::{Call, Reply};
 use crate::api::error::{ApiError, MachineError};
 
 /// The socket's path below Core's public address.
-pub(crate) const SOCKET: &str = "/api/v1/agent-daemon/ws";
+pub(crate) const SOCKET: &str = SOCKET_PATH;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -32,14 +33,6 @@ struct Dial {
 }
 
 #[derive(Serialize)]
-struct Bootstrap {
-    device_id: DeviceId,
-    ws_url: String,
-    heartbeat_ms: u64,
-    protocol_version: u32,
-}
-
-#[derive(Serialize)]
 struct Status {
     device_id: DeviceId,
     online: bool,
@@ -47,9 +40,10 @@ struct Status {
 
 /// `POST /api/v1/agent-daemon/bootstrap` (RP-3.2)
 pub(crate) async fn bootstrap(call: Call) -> Result<Reply, ApiError> {
-    let which: Which = serde_json::from_str(call.body.text()).map_err(|_| MachineError::Request)?;
+    let which: BootstrapRequest =
+        serde_json::from_str(call.body.text()).map_err(|_| MachineError::Request)?;
     admit(&call, which.device_id).await?;
-    Reply::ok(&Bootstrap {
+    Reply::ok(&BootstrapAnswer {
         device_id: which.device_id,
         ws_url: call.core.gateway.socket_url(),
         heartbeat_ms: limits::HEARTBEAT_MS,

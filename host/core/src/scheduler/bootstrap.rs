@@ -3,9 +3,11 @@
 //! A credential is derived from a key of the installation and the device's id: nothing secret is stored, and a create that
 //! was interrupted can be finished with the same file (SP-5.8).
 
+use std::path::PathBuf;
+
 use domain::{DeviceId, Digest, EnvironmentId, InstallationId, Secret};
+use protocol::bootstrap::BootstrapFile;
 use seal::{Fingerprinter, SealError};
-use serde::Serialize;
 use url::Url;
 
 /// Prefix by which a device credential is recognised, here and in a log that should not have it.
@@ -24,20 +26,6 @@ pub(super) fn digest(credential: &Secret) -> Digest {
     Digest::of(credential.expose())
 }
 
-/// The bootstrap file: one JSON object of exactly these members.
-#[derive(Serialize)]
-struct File<'a> {
-    version: u32,
-    core_url: &'a str,
-    installation_id: InstallationId,
-    device_id: DeviceId,
-    credential: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    environment_id: Option<EnvironmentId>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    workspace: Option<&'a str>,
-}
-
 /// The file's content. `environment` and `workspace` are absent for the shared Runtime of the installation.
 pub(super) fn file(
     core: &Url,
@@ -47,17 +35,9 @@ pub(super) fn file(
     environment: Option<EnvironmentId>,
     workspace: Option<&str>,
 ) -> Secret {
-    let file = File {
-        version: 1,
-        core_url: core.as_str().trim_end_matches('/'),
-        installation_id: installation,
-        device_id: device,
-        credential: credential.as_str().unwrap_or_default(),
-        environment_id: environment,
-        workspace,
-    };
-    // Strings, numbers and ids always have a JSON form; without one the daemon refuses an empty file.
-    serde_json::to_string(&file)
-        .map(Secret::from)
-        .unwrap_or_else(|_| Secret::from(String::new()))
+    let served = environment.zip(workspace.map(PathBuf::from));
+    let core_url = core.as_str().trim_end_matches('/').to_owned();
+    let file = BootstrapFile::new(core_url, installation, device, credential.clone(), served);
+    // Text, numbers and ids always have a JSON form; without one the daemon refuses an empty file.
+    file.write().unwrap_or_else(|_| Secret::from(String::new()))
 }

@@ -125,13 +125,19 @@ impl Dialer {
     }
 
     async fn open(&self, url: &str) -> Result<Socket, DialError> {
-        let parsed = Url::parse(url).map_err(|_| DialError::Unusable("socket address"))?;
+        let mut parsed = Url::parse(url).map_err(|_| DialError::Unusable("socket address"))?;
         if !is_private(&parsed) {
             return Err(DialError::Unusable(
                 "socket address: ws is for loopback only",
             ));
         }
-        let mut request = url
+        parsed.set_query(Some(&format!(
+            "device_id={}&wire={}",
+            self.device_id,
+            limits::WIRE_VERSION
+        )));
+        let mut request = parsed
+            .as_str()
             .into_client_request()
             .map_err(|_| DialError::Unusable("socket address"))?;
         request
