@@ -69,6 +69,7 @@ impl Fixture {
             installation: store.installation(),
             public_url: "http://127.0.0.1/".parse().unwrap(),
             executor_idle_ms: 300_000,
+            loopback_models: false,
             owned: watch::channel(None).1,
             stop: stop.clone(),
         });
