@@ -43,6 +43,16 @@ pub(crate) async fn open(conn: &mut AnyConnection, turn: TurnId) -> Result<Vec<I
         .collect()
 }
 
+/// One Item.
+pub(crate) async fn get(conn: &mut AnyConnection, id: ItemId) -> Result<Option<Item>, StoreError> {
+    let row = sqlx::query("SELECT body FROM items WHERE id = $1")
+        .bind(id.to_string())
+        .fetch_optional(conn)
+        .await?;
+    row.map(|row| json_column(&row, "items", "body"))
+        .transpose()
+}
+
 /// The Item of a Turn with the harness's key.
 pub(crate) async fn by_key(
     conn: &mut AnyConnection,

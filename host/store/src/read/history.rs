@@ -19,7 +19,7 @@ use crate::{
     convert::{count_column, int, json_column},
     error::StoreError,
     events::{self, StoredEvent},
-    items, reservations,
+    items, reservations, turns,
 };
 
 /// An Environment with its Session (ENV-039).
@@ -230,23 +230,17 @@ impl Reader<'_> {
     /// What the database says.
     pub async fn messages(&self, turn: TurnId) -> Result<Vec<(Input, UserMessage)>, StoreError> {
         let mut conn = self.connection().await?;
-        let rows = sqlx::query(
-            "SELECT i.body AS input, m.body AS item FROM inputs i \
-             JOIN items m ON m.turn_id = i.turn_id AND m.id = i.item_id WHERE i.turn_id = $1 ORDER BY i.position",
-        )
-        .bind(turn.to_string())
-        .fetch_all(&mut *conn)
-        .await?;
-        let mut messages = Vec::with_capacity(rows.len());
-        for row in &rows {
-            let item: Item = json_column(row, "item", "item")?;
-            let ItemBody::UserMessage(message) = item.body else {
+        let inputs = turns::inputs(&mut conn, turn).await?;
+        let mut messages = Vec::with_capacity(inputs.len());
+        for input in inputs {
+            let item = items::get(&mut conn, input.item_id).await?;
+            let Some(ItemBody::UserMessage(message)) = item.map(|item| item.body) else {
                 return Err(StoreError::Corrupt {
                     table: "items",
                     column: "body",
                 });
             };
-            messages.push((json_column(row, "inputs", "input")?, message));
+            messages.push((input, message));
         }
         Ok(messages)
     }
