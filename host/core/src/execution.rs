@@ -73,7 +73,6 @@ pub(crate) struct Execution {
     /// Hosted Environments can be made.
     pub hosts: bool,
     scheduler: JoinHandle<()>,
-    sockets: CancellationToken,
 }
 
 impl Execution {
@@ -139,7 +138,6 @@ impl Execution {
             gateway,
             hosts,
             scheduler,
-            sockets,
         })
     }
 
@@ -148,8 +146,8 @@ impl Execution {
         if let Err(error) = self.scheduler.await {
             tracing::error!(%error, "the scheduler ended badly");
         }
-        self.sockets.cancel();
-        self.gateway.drained().await;
+        // Also where this process never owned execution.
+        self.gateway.shut_down().await;
     }
 }
 

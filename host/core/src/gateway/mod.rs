@@ -16,6 +16,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::{ConnectionId, DeviceId, Digest, InstallationId};
+use futures_util::future::BoxFuture;
 use protocol::wire::CloseReason;
 use store::read::DeviceRecord;
 use store::{LeaseToken, Store, StoreError};
@@ -70,12 +71,6 @@ impl Gateway {
             changes: watch::Sender::new(0),
             tasks: TaskTracker::new(),
         })
-    }
-
-    /// Waits until every socket is closed and its end recorded; call it after `stop`.
-    pub(crate) async fn drained(&self) {
-        self.tasks.close();
-        self.tasks.wait().await;
     }
 
     /// The address that a daemon dials, from Core's public address only (RP-3.1).
@@ -170,6 +165,14 @@ impl Peers for Gateway {
         if let Some(peer) = peer {
             peer.close(reason);
         }
+    }
+
+    fn shut_down(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            self.settings.stop.cancel();
+            self.tasks.close();
+            self.tasks.wait().await;
+        })
     }
 
     fn revoke(&self, connection: ConnectionId) {

@@ -38,6 +38,9 @@ pub trait Peers: Send + Sync + Debug {
     /// Closes whatever connection the device has.
     fn close(&self, device: DeviceId, reason: CloseReason);
 
+    /// Closes every socket as `core_shutdown`, takes no new one, and waits until their ends are recorded.
+    fn shut_down(&self) -> BoxFuture<'_, ()>;
+
     /// Closes this socket as `revoked`, if it is still open.
     fn revoke(&self, connection: ConnectionId);
 }

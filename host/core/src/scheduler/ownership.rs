@@ -156,14 +156,20 @@ async fn own(
         () = stop.cancelled() => drain(shared, &actors, settings.drain).await,
         () = shared.stop.cancelled() => tracing::error!(epoch = token.epoch.0, "this process lost the execution lease"),
     }
-    owned.send_replace(None);
+    let still_ours = !shared.stop.is_cancelled();
+    if !still_ours {
+        owned.send_replace(None);
+    }
     shared.stop.cancel();
     actors.ended().await;
     loops.wait().await;
+    if still_ours {
+        // The sockets close as `core_shutdown`; the last observations need the lease.
+        shared.peers.shut_down().await;
+    }
+    owned.send_replace(None);
     renewal.abort();
-    if stop.is_cancelled()
-        && let Err(error) = shared.store.release_lease().await
-    {
+    if still_ours && let Err(error) = shared.store.release_lease().await {
         tracing::warn!(%error, "the execution lease was not released; it expires by itself");
     }
 }
