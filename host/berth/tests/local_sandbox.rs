@@ -17,7 +17,7 @@ use domain::provider::{
 };
 use domain::{Secret, SessionId};
 use machine::process::{Order, Spawner, forbid_inspection};
-use machine::sandbox::{Isolation, Level, Sandboxes, Settings};
+use machine::sandbox::{Isolation, Keep, Level, Sandboxes, Settings};
 use plugin_host::contract::manifest::Capability;
 use plugin_host::providers::{
     DaemonStart, ProviderHandle, ProviderMemory, RememberError, Scope, Target, providers,
@@ -36,7 +36,9 @@ fn main() -> ExitCode {
         Some("daemon") => return daemon(&args),
         // What a test runner asks of any test program.
         Some("--list") => {
-            println!("local_sandbox: test");
+            if !args.iter().any(|arg| arg == "--ignored") {
+                println!("local_sandbox: test");
+            }
             return ExitCode::SUCCESS;
         }
         _ => {}
@@ -121,6 +123,20 @@ impl ProviderMemory for NoMemory {
 struct Core {
     data: tempfile::TempDir,
     provider: ProviderHandle,
+    sandboxes: Arc<Sandboxes>,
+}
+
+impl Drop for Core {
+    /// A failed test leaves nothing running.
+    fn drop(&mut self) {
+        let installation = target(0).allocation.installation.to_string();
+        let Ok(page) = self.sandboxes.owned(&installation, None) else {
+            return;
+        };
+        for (whose, _) in page.entries {
+            let _ = self.sandboxes.stop(&whose, Keep::Nothing);
+        }
+    }
 }
 
 fn harnesses() -> Option<PathBuf> {
@@ -163,8 +179,13 @@ impl Core {
             .find(|provider| provider.manifest.id == "local")
             .unwrap();
         let sandboxes = Arc::new(Sandboxes::new(settings));
-        let provider = ProviderHandle::new(local, &granted, Arc::new(NoMemory), Some(sandboxes));
-        Self { data, provider }
+        let provider =
+            ProviderHandle::new(local, &granted, Arc::new(NoMemory), Some(sandboxes.clone()));
+        Self {
+            data,
+            provider,
+            sandboxes,
+        }
     }
 
     fn workspace(&self, on: &Target) -> PathBuf {

@@ -140,6 +140,20 @@ impl Ground {
     }
 }
 
+impl Drop for Ground {
+    /// A failed test leaves nothing running either.
+    fn drop(&mut self) {
+        for installation in ["inst", "another"] {
+            let Ok(page) = self.sandboxes.owned(installation, None) else {
+                continue;
+            };
+            for (whose, _) in page.entries {
+                let _ = self.sandboxes.stop(&whose, Keep::Nothing);
+            }
+        }
+    }
+}
+
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
@@ -448,6 +462,35 @@ fn a_killed_init_leaves_its_folders_and_no_process() {
     assert!(bystander.try_wait().unwrap().is_none());
     bystander.kill().unwrap();
     bystander.wait().unwrap();
+}
+
+// LOC-008: the limit holds for the whole sandbox, and another one is not touched by it.
+#[test]
+fn a_fork_bomb_stops_at_the_limit_of_its_sandbox() {
+    let ground = Ground::new(Isolation::Only(Level::Namespaces));
+    let mut limited = spec();
+    limited.limits.processes = Some(40);
+    let script = "i=0; while [ $i -lt 100 ]; do sleep 600 2>/dev/null & i=$((i+1)); done; echo unlimited > unlimited";
+    let bomb = identity("bomb");
+    ground
+        .sandboxes
+        .start(&bomb, &limited, &|_| Secret::new(script), Kind::First)
+        .unwrap();
+    // A shell that cannot fork ends, and the init starts it again.
+    wait_until("the limit ends the daemon", || {
+        ground.sandboxes.inspect(&bomb).unwrap().restarts > 0
+    });
+    assert!(!ground.folder("bomb").join("workspace/unlimited").exists());
+    ground
+        .start(
+            "calm",
+            Kind::First,
+            "true && true; (true); echo end > seen; exec sleep 600",
+        )
+        .unwrap();
+    ground.left("calm", "seen");
+    ground.end("bomb");
+    ground.end("calm");
 }
 
 #[test]

@@ -392,7 +392,8 @@ fn finishing_starts_what_is_there_and_never_creates() {
 fn what_is_not_declared_makes_no_native_call() {
     let mut host = fake();
     host.facts = facts(&["processes"]);
-    let changes: [(&str, fn(&mut SandboxSpec)); 8] = [
+    type Change = fn(&mut SandboxSpec);
+    let changes: [(&str, Change); 8] = [
         ("network_policy_unsupported", |spec| {
             spec.network = NetworkPolicy::Disabled
         }),

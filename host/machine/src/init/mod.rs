@@ -116,13 +116,13 @@ fn refuse(control: &UnixStream, stage: Stage, error: &io::Error) -> io::Result<(
 /// Everything between the new namespaces and the daemon.
 fn set_up(plan: &Plan) -> Result<(), (Stage, io::Error)> {
     let at = |stage| move |error| (stage, error);
-    limits(plan).map_err(at(Stage::Limits))?;
     if plan.level == Level::Namespaces {
         rustix::system::sethostname(plan.hostname.as_bytes())
             .map_err(|error| (Stage::Namespaces, error.into()))?;
         view::build(&plan.stage, &plan.mounts).map_err(at(Stage::View))?;
     }
     account::assume(plan).map_err(at(Stage::Account))?;
+    limits(plan).map_err(at(Stage::Limits))?;
     rustix::thread::set_no_new_privs(true).map_err(|error| (Stage::Account, error.into()))?;
     if plan.level == Level::Landlock {
         landlock::restrict(&plan.mounts).map_err(at(Stage::View))?;
@@ -136,24 +136,24 @@ fn set_up(plan: &Plan) -> Result<(), (Stage, io::Error)> {
 
 /// Limits that every process inside inherits (LOC-008).
 fn limits(plan: &Plan) -> io::Result<()> {
-    let wanted = [
-        (Resource::Core, Some(0)),
-        (Resource::Nofile, plan.open_files),
-        (Resource::Nproc, plan.processes),
-    ];
-    for (resource, wanted) in wanted {
-        let Some(wanted) = wanted else { continue };
-        // Raising a hard limit needs a privilege that even root may lack.
-        let most = getrlimit(resource)
-            .maximum
-            .map_or(wanted, |most| most.min(wanted));
-        setrlimit(
-            resource,
-            Rlimit {
-                current: Some(most),
-                maximum: Some(most),
-            },
-        )?;
-    }
-    Ok(())
+    limit(Resource::Core, Some(0))?;
+    limit(Resource::Nofile, plan.open_files)?;
+    // After the user namespace: a namespace inherits its maker's limit for the account as a whole, which would count what
+    // the account runs elsewhere; from here on only what runs inside counts.
+    limit(Resource::Nproc, plan.processes)
+}
+
+fn limit(resource: Resource, wanted: Option<u64>) -> io::Result<()> {
+    let Some(wanted) = wanted else { return Ok(()) };
+    // Raising a hard limit needs a privilege that even root may lack.
+    let most = getrlimit(resource)
+        .maximum
+        .map_or(wanted, |most| most.min(wanted));
+    Ok(setrlimit(
+        resource,
+        Rlimit {
+            current: Some(most),
+            maximum: Some(most),
+        },
+    )?)
 }
