@@ -100,6 +100,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
 const IN_TESTS: &[(&str, &[&str])] = &[
     // Its own features, switched on for its tests.
     ("host/store", &["host/store"]),
+    // The whole Runtime side is proven with the real binary.
+    ("host/berth", &["host/protocol"]),
     // The Executor is proven with a real adapter.
     ("host/runtime", &["plugins/harness-codex"]),
     (
