@@ -7,7 +7,7 @@ import subprocess
 import berth
 from berth import MODEL
 from conftest import client_of
-from test_sessions import wait_idle
+from test_sessions import settled
 
 
 def test_the_first_start_makes_private_secrets(core):
@@ -43,7 +43,7 @@ def test_a_berth_key_is_refused_as_model_key(core, tmp_path):
 def test_sessions_are_shown_without_content(core):
     client = client_of(core)
     session = client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": "openai_hosted"}, input="a secret sentence")
-    wait_idle(client, session.id)
+    settled(client, session.id)
     assert session.id in core.cli("session", "list").stdout
     shown = core.cli("session", "show", session.id, "--json").stdout
     assert json.loads(shown)["status"] == "idle" and "secret sentence" not in shown

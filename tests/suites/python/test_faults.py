@@ -4,7 +4,7 @@ import pytest
 
 from berth import MODEL, timeline, until
 from events import check_order, text_of
-from test_sessions import last_turn, message, wait_idle
+from test_sessions import last_turn, message, settled
 
 
 def run(client, *what):
@@ -23,7 +23,7 @@ def works_again(client, session_id):
 def test_a_harness_that_ends_in_a_turn_fails_it(fast_client, fault):
     session = run(fast_client, {"begin": "I was about to"}, fault)
     until(lambda: last_turn(fast_client, session.id).status == "failed", "the Turn is failed")
-    wait_idle(fast_client, session.id)
+    settled(fast_client, session.id)
     works_again(fast_client, session.id)
 
 

@@ -9,7 +9,7 @@ import pytest
 import berth
 from berth import MODEL, script, steps, timeline, until
 from conftest import client_of
-from test_sessions import last_turn, message, wait_idle
+from test_sessions import last_turn, message, settled
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -51,13 +51,12 @@ def kill_both(server):
 def test_the_conversation_goes_on(own_core, model, break_it):
     client = client_of(own_core)
     session = client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": "openai_hosted"}, input="remember periwinkle")
-    wait_idle(client, session.id)
+    settled(client, session.id)
     break_it(own_core)
     client = client_of(own_core)
     question = f"which word, after {break_it.__name__}?"
     client.beta.agents.sessions.events.create(session.id, events=[message(question)])
-    until(lambda: len(client.beta.agents.sessions.turns.list(session.id).data) == 2, "a second Turn exists")
-    wait_idle(client, session.id)
+    settled(client, session.id, turns=2)
     turn = last_turn(client, session.id)
     assert turn.status == "completed", (turn, own_core.log_tail())
     asked = [request for request in model.requests() if request["message"] == question]
@@ -80,7 +79,7 @@ def test_a_core_that_dies_in_a_turn_settles_it_once(own_core, model):
     diagnostics = own_core.admin("GET", f"/projects/{project}/sessions/{session.id}/diagnostics")[2]
     assert diagnostics["failure"]["code"] == "execution_interrupted", diagnostics
     model.release(name)
-    wait_idle(client, session.id)
+    settled(client, session.id)
     client.beta.agents.sessions.events.create(session.id, events=[message("and now?")])
     until(lambda: last_turn(client, session.id).status == "completed", "the next Turn completes")
     assert len([request for request in model.requests()[asked:] if "hold" in request["message"]]) == 0, "the Turn was run twice"
@@ -91,11 +90,10 @@ def test_an_idle_executor_is_closed_and_resumed(tmp_path, model):
     server.set_default_model(model)
     client = client_of(server)
     session = client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": "openai_hosted"}, input="one")
-    wait_idle(client, session.id)
+    settled(client, session.id)
     until(lambda: not any("app-server" in command for command in all_commands()), "the harness process is closed", within=20)
     client.beta.agents.sessions.events.create(session.id, events=[message(timeline({"say": "{{history}}"}))])
-    until(lambda: len(client.beta.agents.sessions.turns.list(session.id).data) == 2, "a second Turn exists")
-    wait_idle(client, session.id)
+    settled(client, session.id, turns=2)
     said = [item for item in client.beta.agents.sessions.items.list(session.id) if item.type == "message" and item.role == "assistant"]
     assert said[0].content[0].text == "2", "the history was not resumed"
     server.stop()

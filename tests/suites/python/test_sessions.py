@@ -14,16 +14,27 @@ def create(client, placement, text, **more):
     return client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": placement}, input=text, **more)
 
 
-def wait_idle(client, session_id):
-    def idle():
-        session = client.beta.agents.sessions.retrieve(session_id)
-        return session if session.status in ("idle", "failed") else None
+def settled(client, session_id, turns=1):
+    """The Session after its n-th Turn has ended. Its input may wait as a reservation before, while the status is still `idle`."""
 
-    return until(idle, f"session {session_id} is idle")
+    def over():
+        listed = client.beta.agents.sessions.turns.list(session_id).data
+        session = client.beta.agents.sessions.retrieve(session_id)
+        ended = len(listed) >= turns and listed[0].status in ("completed", "failed", "cancelled")
+        return session if (ended and session.status == "idle") or session.status == "failed" else None
+
+    return until(over, f"session {session_id} has ended {turns} Turns")
 
 
 def last_turn(client, session_id):
-    return client.beta.agents.sessions.turns.list(session_id, limit=1).data[0]
+    listed = client.beta.agents.sessions.turns.list(session_id, limit=1).data
+    return listed[0] if listed else NO_TURN
+
+
+class NO_TURN:
+    """Stands for the Turn that is not there yet."""
+
+    status = None
 
 
 def test_the_main_job(core, client, placement):
@@ -62,10 +73,9 @@ def test_the_main_job(core, client, placement):
 
 def test_a_second_turn_continues_the_conversation(client, placement, model):
     session = create(client, placement, "remember the word heliotrope")
-    wait_idle(client, session.id)
+    settled(client, session.id)
     client.beta.agents.sessions.events.create(session.id, events=[message("what was the word?")])
-    until(lambda: len(client.beta.agents.sessions.turns.list(session.id).data) == 2, "a second Turn exists")
-    wait_idle(client, session.id)
+    settled(client, session.id, turns=2)
     assert last_turn(client, session.id).status == "completed"
     asked = [request for request in model.requests() if request["message"] == "what was the word?"]
     assert "heliotrope" in str(asked[-1]["body"]["input"]), "the native conversation was lost"
@@ -81,7 +91,7 @@ def test_a_message_during_a_turn_steers_it(client, placement, model):
     model.until_holding(name)
     client.beta.agents.sessions.events.create(session.id, events=[message("and the second part")])
     model.release(name)
-    wait_idle(client, session.id)
+    settled(client, session.id)
     turns = client.beta.agents.sessions.turns.list(session.id).data
     assert [turn.status for turn in turns] == ["completed"], "steering must not make another Turn"
     items = list(client.beta.agents.sessions.items.list(session.id, order="asc"))
@@ -95,14 +105,14 @@ def test_cancel_ends_the_turn_and_the_next_one_works(client, placement, model):
     until(lambda: any(item.type == "command_execution" for item in client.beta.agents.sessions.items.list(session.id)), "the command runs")
     client.beta.agents.sessions.events.create(session.id, events=[{"type": "agent.session.input.cancel"}])
     until(lambda: last_turn(client, session.id).status == "cancelled", "the Turn is cancelled")
-    wait_idle(client, session.id)
+    settled(client, session.id)
     client.beta.agents.sessions.events.create(session.id, events=[message("go on " + name)])
     until(lambda: last_turn(client, session.id).status == "completed", "the next Turn completes")
 
 
 def test_a_stream_that_is_opened_later_follows_live(client, placement):
     session = create(client, placement, "hello")
-    wait_idle(client, session.id)
+    settled(client, session.id)
     ready, got = threading.Event(), []
 
     def follow():
@@ -124,7 +134,7 @@ def test_a_stream_that_is_opened_later_follows_live(client, placement):
 
 def test_delete_leaves_nothing(core, client, placement):
     session = create(client, placement, "hello")
-    wait_idle(client, session.id)
+    settled(client, session.id)
     folder = core.workspace(session.id)
     deleted = client.beta.agents.sessions.delete(session.id)
     assert (deleted.id, deleted.object) == (session.id, "agent.session.deleted")
@@ -143,7 +153,7 @@ def test_shapes_of_input(client, core, placement):
     # An array of messages.
     messages = [{"role": "user", "content": [{"type": "input_text", "text": "one"}]}, {"role": "user", "content": [{"type": "input_text", "text": "two"}]}]
     session = create(client, placement, messages)
-    wait_idle(client, session.id)
+    settled(client, session.id)
     items = list(client.beta.agents.sessions.items.list(session.id, order="asc"))
     assert [item.content[0].text for item in items if item.type == "message" and item.role == "user"] == ["one", "two"]
 
@@ -154,7 +164,7 @@ def test_a_saved_agent_is_frozen_into_its_session(client, placement):
     client.beta.agents.update(agent.id, instructions="Be rude.")
     assert client.beta.agents.sessions.retrieve(session.id).agent.instructions == "Be kind."
     assert session.id in [listed.id for listed in client.beta.agents.sessions.list(agent_id=agent.id)]
-    wait_idle(client, session.id)
+    settled(client, session.id)
     assert last_turn(client, session.id).agent_id == session.agent.id
 
 
@@ -170,9 +180,9 @@ def test_one_retry_identity_makes_one_session(core):
     body = {"agent": {"model": MODEL}, "metadata": {"retry": "identity"}}
     headers = {"idempotency-key": "one-and-only"}
     status, _, first_answer = core.raw("POST", "/v1/agents/sessions", body, headers=headers)
-    assert status == 200, first_answer
+    assert status == 201, first_answer
     status, _, second = core.raw("POST", "/v1/agents/sessions", body, headers=headers)
-    assert status == 200 and second["id"] == first_answer["id"]
+    assert status == 201 and second["id"] == first_answer["id"]
     status, _, conflict = core.raw("POST", "/v1/agents/sessions", {**body, "metadata": {}}, headers=headers)
     assert status == 409, conflict
 
@@ -181,7 +191,7 @@ def test_the_session_provider_beats_the_default(client, placement, model):
     """`x_agents_core.model_provider`, and the key that reaches it (MDL-006, MDL-027)."""
     provider = {"protocol": "responses", "base_url": model.base_url, "api_key": "sk-session-key"}
     session = create(client, placement, "with my own provider", extra_body={"x_agents_core": {"model_provider": provider}})
-    wait_idle(client, session.id)
+    settled(client, session.id)
     assert last_turn(client, session.id).status == "completed"
     tokens = {request["token"] for request in model.requests() if request["message"] == "with my own provider"}
     assert tokens == {"sk-session-key"}
@@ -190,14 +200,14 @@ def test_the_session_provider_beats_the_default(client, placement, model):
 
 def test_a_model_that_refuses_fails_the_turn(client, placement):
     session = create(client, placement, script({"status": 401}))
-    wait_idle(client, session.id)
+    settled(client, session.id)
     turn = last_turn(client, session.id)
     assert turn.status == "failed" and turn.error.code == "authentication_error", turn
 
 
 def test_a_model_stream_that_breaks_is_retried(client, placement):
     session = create(client, placement, script(steps({"say": "whole"}, first=[steps({"say": "half"}, "cut")])))
-    wait_idle(client, session.id)
+    settled(client, session.id)
     assert last_turn(client, session.id).status == "completed"
     items = list(client.beta.agents.sessions.items.list(session.id, order="asc"))
     assert [(item.status, item.content[0].text) for item in items if item.type == "message" and item.role == "assistant"][-1] == ("completed", "whole")
