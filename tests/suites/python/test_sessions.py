@@ -202,7 +202,7 @@ def test_a_model_that_refuses_fails_the_turn(client, placement):
     session = create(client, placement, script({"status": 401}))
     settled(client, session.id)
     turn = last_turn(client, session.id)
-    assert turn.status == "failed" and turn.error.code == "authentication_error", turn
+    assert turn.status == "failed" and turn.error.code == "connection_failed", turn
 
 
 def test_a_model_stream_that_breaks_is_retried(client, placement):

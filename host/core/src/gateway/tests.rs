@@ -79,6 +79,7 @@ impl Fixture {
             public_url: format!("http://{address}/").parse().unwrap(),
             owned: ownership,
             executor_idle_ms: 600_000,
+            loopback_models: true,
             stop: stop.clone(),
         });
         let core = Arc::new(Core {
@@ -548,7 +549,7 @@ async fn every_close_has_its_code() {
     let daemon = fixture.daemon().await;
     fixture.stop.cancel();
     assert_eq!(daemon.closed().await, CloseReason::CoreShutdown.code());
-    timeout(SOON, fixture.gateway.drained())
+    timeout(SOON, fixture.gateway.shut_down())
         .await
         .expect("nothing is left of it");
 }
