@@ -115,15 +115,14 @@ pub async fn run(settings: Settings, stop: CancellationToken) -> Result<(), Daem
         out,
     );
     let rescan = tokio::spawn(rescan);
-    Link::new(LinkSettings {
+    let link = Link::new(LinkSettings {
         end,
         dialer,
         router,
         commands,
         stop,
-    })
-    .run()
-    .await;
+    });
+    Box::pin(link.run()).await;
     rescan.abort();
     Ok(())
 }

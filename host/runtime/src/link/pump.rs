@@ -94,7 +94,10 @@ impl Link {
                 break;
             }
             let dialer = Arc::clone(&self.dialer);
-            next = match self.attend(async move { dialer.dial().await }).await {
+            next = match self
+                .attend(Box::pin(async move { dialer.dial().await }))
+                .await
+            {
                 None => break,
                 Some(Ok(socket)) => self.connection(socket, &mut reconnect).await,
                 Some(Err(DialError::Refused(reason))) => {
