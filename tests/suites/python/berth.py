@@ -142,16 +142,17 @@ class Server:
         found = [path for path in (self.folder / "sessions").glob(f"*/{session_id}")]
         return found[0] if found else None
 
-    def processes(self):
-        """Every process that this Core's data folder is in the command line or environment of, the Core itself left out."""
+    def processes(self, session_id=""):
+        """Every process of this Core's sandboxes, or of one Session's: pid and command line. A sandbox sees our folder in its mounts."""
+        mark = f"/{self.folder.name}/sessions/" if not session_id else session_id
         found = {}
         for entry in pathlib.Path("/proc").iterdir():
-            if not entry.name.isdigit() or int(entry.name) == self.process.pid:
+            if not entry.name.isdigit():
                 continue
             with contextlib.suppress(OSError):
-                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                if str(self.folder) in command:
-                    found[int(entry.name)] = command
+                mounts = (entry / "mountinfo").read_text(errors="replace")
+                if str(self.folder.parent) + mark in mounts or (session_id and session_id in mounts):
+                    found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         return found
 
 

@@ -1,5 +1,6 @@
 """Restarts of the Core, of the daemon, of both: history and work survive (ENV-067, RP-10.19, OPS-145)."""
 
+import json
 import os
 import re
 import signal
@@ -23,7 +24,7 @@ def own_core(request, tmp_path, model):
 
 
 def daemons(server):
-    return [pid for pid, command in server.processes().items() if re.search(r"\bdaemon\b", command)]
+    return [pid for pid, command in server.processes().items() if re.search(r"\bberth daemon\b", command)]
 
 
 def restart_core(server):
@@ -37,7 +38,9 @@ def kill_core(server):
 
 
 def kill_daemon(server):
-    for pid in daemons(server):
+    found = daemons(server)
+    assert found, "there is no daemon to kill"
+    for pid in found:
         os.kill(pid, signal.SIGKILL)
 
 
@@ -91,20 +94,11 @@ def test_an_idle_executor_is_closed_and_resumed(tmp_path, model):
     client = client_of(server)
     session = client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": "openai_hosted"}, input="one")
     settled(client, session.id)
-    until(lambda: not any("app-server" in command for command in all_commands()), "the harness process is closed", within=20)
+    until(lambda: not any("app-server" in command for command in server.processes(session.id).values()), "the harness process is closed", within=20)
     client.beta.agents.sessions.events.create(session.id, events=[message(timeline({"say": "{{history}}"}))])
     settled(client, session.id, turns=2)
     said = [item for item in client.beta.agents.sessions.items.list(session.id) if item.type == "message" and item.role == "assistant"]
     assert said[0].content[0].text == "2", "the history was not resumed"
+    requests = next(server.workspace(session.id).rglob("requests.jsonl")).read_text().splitlines()
+    assert len({json.loads(line)["pid"] for line in requests}) == 2, "it was the same process"
     server.stop()
-
-
-def all_commands():
-    import pathlib
-
-    for entry in pathlib.Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                yield (entry / "cmdline").read_bytes().decode(errors="replace")
-            except OSError:
-                continue

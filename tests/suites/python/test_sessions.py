@@ -96,7 +96,8 @@ def test_a_message_during_a_turn_steers_it(client, placement, model):
     assert [turn.status for turn in turns] == ["completed"], "steering must not make another Turn"
     items = list(client.beta.agents.sessions.items.list(session.id, order="asc"))
     said = ["".join(part.text for part in item.content) for item in items if item.type == "message"]
-    assert said[1:] == ["first part", "and the second part", "You said: and the second part"]
+    # The user's Item stands where it was admitted, before what the agent said after it.
+    assert said[1:] == ["and the second part", "first part", "You said: and the second part"]
 
 
 def test_cancel_ends_the_turn_and_the_next_one_works(client, placement, model):
@@ -136,13 +137,15 @@ def test_delete_leaves_nothing(core, client, placement):
     session = create(client, placement, "hello")
     settled(client, session.id)
     folder = core.workspace(session.id)
+    if placement == "openai_hosted":
+        assert folder and core.processes(session.id), "a hosted Session has a folder and processes"
     deleted = client.beta.agents.sessions.delete(session.id)
     assert (deleted.id, deleted.object) == (session.id, "agent.session.deleted")
     with pytest.raises(openai.NotFoundError):
         client.beta.agents.sessions.retrieve(session.id)
     if folder:
         until(lambda: not folder.exists(), "the Session's folder is gone")
-        until(lambda: not any(session.id in command for command in core.processes().values()), "its processes are gone")
+        until(lambda: not core.processes(session.id), "its processes are gone")
 
 
 def test_shapes_of_input(client, core, placement):
@@ -198,11 +201,15 @@ def test_the_session_provider_beats_the_default(client, placement, model):
     assert "sk-session-key" not in client.beta.agents.sessions.retrieve(session.id).model_dump_json()
 
 
-def test_a_model_that_refuses_fails_the_turn(client, placement):
+def test_a_model_that_refuses_fails_the_turn(client, core, placement):
+    """The public error says nothing (S-TURN-3); the operator sees the cause (OPS-051)."""
     session = create(client, placement, script({"status": 401}))
     settled(client, session.id)
     turn = last_turn(client, session.id)
-    assert turn.status == "failed" and turn.error.code == "connection_failed", turn
+    assert (turn.status, turn.error.code, turn.error.message) == ("failed", "internal_error", "The execution could not complete.")
+    project = next(project["id"] for project in core.admin("GET", "/projects")[2]["data"] if project["name"] == "default")
+    failure = core.admin("GET", f"/projects/{project}/sessions/{session.id}/diagnostics")[2]["failure"]
+    assert (failure["code"], failure["params"]) == ("connection_failed", {"http_status": 401}), failure
 
 
 def test_a_model_stream_that_breaks_is_retried(client, placement):
