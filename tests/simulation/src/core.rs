@@ -80,7 +80,7 @@ impl Core {
     }
 
     fn request(&mut self, operation: Operation) -> Command {
-        let id = FrameId::new(self.ids.next());
+        let id = FrameId::new(self.ids.fresh());
         self.ask(Request::of(id, binding(self.epoch), operation), None)
     }
 
@@ -106,7 +106,7 @@ impl Core {
                 Some(release)
             }
             Step::Idle => {
-                let prepare_id = PrepareId::new(self.ids.next());
+                let prepare_id = PrepareId::new(self.ids.fresh());
                 self.step = Step::Preparing(prepare_id);
                 Some(self.ask(
                     Request::prepare(binding(self.epoch), prepare_id, configuration()),
@@ -122,7 +122,7 @@ impl Core {
             }
             Step::Ready(prepare_id, executor_id) => {
                 let (prepare_id, executor_id, run_id) =
-                    (*prepare_id, *executor_id, RunId::new(self.ids.next()));
+                    (*prepare_id, *executor_id, RunId::new(self.ids.fresh()));
                 let start = ExecutionStart {
                     prepare_id,
                     executor_id,
@@ -170,7 +170,7 @@ impl Core {
 
     fn message(&mut self) -> InputMessage {
         InputMessage {
-            id: InputId::new(self.ids.next()),
+            id: InputId::new(self.ids.fresh()),
             content: vec![MessagePart::Text("go on".to_owned())],
         }
     }
@@ -188,7 +188,7 @@ impl Core {
             path: "/workspace/file".to_owned(),
             body: incoming,
         };
-        let id = FrameId::new(self.ids.next());
+        let id = FrameId::new(self.ids.fresh());
         let operation = Operation::RuntimePrepare(RuntimePrepare {
             budget_ms: 120_000,
             step,

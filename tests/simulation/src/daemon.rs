@@ -137,7 +137,7 @@ impl Daemon {
                     },
                     _ => Command::Prepared {
                         prepare_id,
-                        executor_id: ExecutorId::new(self.ids.next()),
+                        executor_id: ExecutorId::new(self.ids.fresh()),
                     },
                 };
                 self.later(random, now, command);

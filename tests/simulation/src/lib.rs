@@ -5,6 +5,13 @@
 //! [`network`] carries messages, [`world`] holds both ends and lets time pass, [`core`] and [`daemon`] act at random within the
 //! rules, and each of them checks what it sees at once.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a story that goes wrong ends with its seed"
+)]
+
 pub mod core;
 pub mod daemon;
 pub mod network;
@@ -23,7 +30,7 @@ pub struct Counter(u128);
 
 impl Counter {
     /// A UUID that this story has not seen.
-    pub fn next(&mut self) -> Uuid {
+    pub fn fresh(&mut self) -> Uuid {
         self.0 += 1;
         Uuid::from_u128(0x5eed << 64 | self.0)
     }

@@ -152,7 +152,7 @@ impl World {
         self.core_sees_end = None;
         self.runtime_sees_end = None;
         let settings = CoreSettings {
-            connection_id: ConnectionId::new(self.ids.next()),
+            connection_id: ConnectionId::new(self.ids.fresh()),
             device_id: DeviceId::new(Uuid::from_u128(10)),
             installation_id: InstallationId::new(Uuid::from_u128(11)),
             owner_epoch: self.epoch,

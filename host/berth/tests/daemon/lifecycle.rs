@@ -195,15 +195,14 @@ async fn a_run_of_a_lost_connection_is_ended() {
         [run]
     );
     // Busy until it is settled, then free.
-    let events = loop {
+    loop {
         let (_, state) = core.prepare(bench.binding, configuration.clone()).await;
         match state {
             Ok(PrepareState::Ready { .. }) => break,
             Err(Answer::Rejected(_)) => tokio::time::sleep(Duration::from_millis(50)).await,
             other => panic!("{other:?}"),
         }
-    };
-    let () = events;
+    }
     assert!(
         core.events.is_empty(),
         "nothing of the lost Run is told: {:?}",

@@ -59,7 +59,6 @@ struct Bench {
     folder: tempfile::TempDir,
     core: Core,
     daemon: Child,
-    environment: EnvironmentId,
     binding: Binding,
 }
 
@@ -98,7 +97,6 @@ impl Bench {
             folder,
             core,
             daemon,
-            environment,
             binding,
         })
     }

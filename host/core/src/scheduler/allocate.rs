@@ -38,7 +38,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
             _ = tick.tick() => true,
             () = shared.allocate.notified() => false,
         };
-        if let Err(error) = reserve(&shared, &*provider).await {
+        if let Err(error) = reserve(&shared, &provider).await {
             tracing::warn!(%error, "Environments without compute could not be scanned");
         }
         if let Err(error) = advance(&shared, &provider, &busy, &tasks, observe).await {
@@ -122,7 +122,7 @@ async fn advance(
             let (shared, provider, busy) = (shared.clone(), provider.clone(), busy.clone());
             tasks.spawn(async move {
                 let id = allocation.id;
-                if let Err(error) = step(&shared, &*provider, allocation).await {
+                if let Err(error) = step(&shared, &provider, allocation).await {
                     tracing::warn!(allocation = %id, %error, "an allocation could not be moved on");
                 }
                 busy.lock()
