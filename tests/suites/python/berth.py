@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import signal
+import sqlite3
 import subprocess
 import time
 import urllib.error
@@ -142,6 +143,12 @@ class Server:
         found = [path for path in (self.folder / "sessions").glob(f"*/{session_id}")]
         return found[0] if found else None
 
+    def deliveries(self, session_id):
+        """How far each message of a Session got, from the SQLite database: no public read tells it."""
+        with contextlib.closing(sqlite3.connect(self.folder / "berth.db")) as database:
+            rows = database.execute("select body from inputs where session_id = ? order by position", (session_id,))
+            return [json.loads(body)["delivery"] for (body,) in rows]
+
     def processes(self, session_id=""):
         """Every process of this Core's sandboxes, or of one Session's: pid and command line. A sandbox sees our folder in its mounts."""
         mark = f"/{self.folder.name}/sessions/" if not session_id else session_id
@@ -154,6 +161,19 @@ class Server:
                 if str(self.folder.parent) + mark in mounts or (session_id and session_id in mounts):
                     found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         return found
+
+
+def end_sandboxes(folder):
+    """Ends what outlives its Core by design: the init and supervisor of every sandbox below a test's folder."""
+    mark = str(folder)
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):
+            inside = mark in (entry / "mountinfo").read_text(errors="replace")
+            ours = b"sandbox-init" in (entry / "cmdline").read_bytes()
+            if inside and ours:
+                os.kill(int(entry.name), signal.SIGKILL)
 
 
 def share(source, target):

@@ -11,6 +11,13 @@ import berth
 STRICT = os.environ.get("BERTH_TEST_STRICT") == "1"
 
 
+@pytest.fixture(autouse=True)
+def leaves_no_sandbox(tmp_path):
+    """Sandboxes share accounts over all test Cores, and limits count by account: what a test made ends with it."""
+    yield
+    berth.end_sandboxes(tmp_path)
+
+
 @pytest.fixture(scope="session")
 def model():
     server = berth.Model()
@@ -25,6 +32,7 @@ def core(tmp_path_factory, model):
     server.set_default_model(model)
     yield server
     server.stop()
+    berth.end_sandboxes(server.folder)
 
 
 @pytest.fixture(scope="session")
@@ -36,6 +44,7 @@ def fast(tmp_path_factory, model):
     server.set_default_model(model)
     yield server
     server.stop()
+    berth.end_sandboxes(server.folder)
 
 
 def client_of(server, **more):
@@ -53,10 +62,16 @@ def fast_client(fast):
     return client_of(fast)
 
 
-@pytest.fixture(params=["openai_hosted"])
+@pytest.fixture(params=["openai_hosted", "none"])
 def placement(request):
     """Where the Session's tools work."""
     return request.param
+
+
+@pytest.fixture
+def workspace():
+    """A placement with a workspace, for what needs one: commands, files, an Environment, a provider of the Session's own."""
+    return "openai_hosted"
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from test_sessions import last_turn, message, settled
 POINTS = [
     "CreateSession.before", "CreateSession.after",
     "ReserveAllocation.before", "ReserveAllocation.after", "provider_create.sent",
-    "CompleteInit.before", "CompleteInit.after",
+    "CompleteInit.after",
     "Promote.before", "Promote.after",
     "execution_start.sent",
     "AppendRun.before", "AppendRun.after",
@@ -85,6 +85,23 @@ def test_a_crash_loses_and_repeats_nothing(core, point):
     settled(client, session["id"], turns=2)
     after = client.beta.agents.sessions.turns.list(session["id"], order="asc").data
     assert [turn.status for turn in after] == [first, "completed"]
+
+
+@pytest.mark.parametrize("point", ["BeginInit.after", "runtime_prepare.sent", "CompleteInit.before"])
+def test_a_crash_inside_the_preparation_fails_the_environment(core, point):
+    # Whether a step took effect is unknown, so nothing is repeated: the input is settled, not run (SC-8.5, ENV-376).
+    armed(core, point)
+    session = create(core)[2]
+    died(core)
+    core.start()
+    client = client_of(core)
+    until(lambda: client.beta.agents.sessions.retrieve(session["id"]).status == "failed", "the Session shows the failure")
+    assert create(core)[0] == 201, "the retry identity still finds it"
+    assert client.beta.agents.environments.retrieve(session["environment"]["id"]).status == "failed"
+    assert client.beta.agents.sessions.turns.list(session["id"]).data == [], "nothing ran"
+    body = {"events": [message("again")]}
+    assert core.raw("POST", f"/v1/agents/sessions/{session['id']}/events", body)[0] == 409
+    assert core.raw("DELETE", f"/v1/agents/sessions/{session['id']}")[0] == 200
 
 
 @pytest.mark.parametrize("point", RELEASE)

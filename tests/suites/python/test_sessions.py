@@ -37,10 +37,10 @@ class NO_TURN:
     status = None
 
 
-def test_the_main_job(core, client, placement):
+def test_the_main_job(core, client, workspace):
     """create with `stream`: Environment states, a real command, its output, the answer, in order (SB-2)."""
     text = script(steps({"think": "Let me look."}, {"shell": "echo $((6*7)) | tee answer.txt"}), steps({"say": "The answer is {{output}}."}))
-    events = list(create(client, placement, text, stream=True))
+    events = list(create(client, workspace, text, stream=True))
     created, ended = check_order(events)
     assert len(created) == 1 and created == ended
     seen = kinds(events)
@@ -65,7 +65,7 @@ def test_the_main_job(core, client, placement):
     session = client.beta.agents.sessions.retrieve(session_id)
     assert session.status == "idle" and session.usage.total_tokens == turn.usage.total_tokens
 
-    if placement == "openai_hosted":
+    if workspace == "openai_hosted":
         environment = client.beta.agents.environments.retrieve(session.environment.id)
         assert (environment.object, environment.status) == ("agent.environment", "connected")
         assert (core.workspace(session_id) / "workspace/answer.txt").read_text() == "42\n"
@@ -85,11 +85,13 @@ def message(text):
     return {"type": "agent.session.input.message", "input": [{"role": "user", "content": [{"type": "input_text", "text": text}]}]}
 
 
-def test_a_message_during_a_turn_steers_it(client, placement, model):
+def test_a_message_during_a_turn_steers_it(core, client, placement, model):
     name = "steer-" + placement
     session = create(client, placement, script(steps({"hold": name}, {"say": "first part"})))
     model.until_holding(name)
     client.beta.agents.sessions.events.create(session.id, events=[message("and the second part")])
+    # Only a message that the harness has taken counts; one that meets the end of its Turn fails it (RP-12.6).
+    until(lambda: core.deliveries(session.id) == ["started", "accepted"], "the harness took the message")
     model.release(name)
     settled(client, session.id)
     turns = client.beta.agents.sessions.turns.list(session.id).data
@@ -100,9 +102,9 @@ def test_a_message_during_a_turn_steers_it(client, placement, model):
     assert said[1:] == ["and the second part", "first part", "You said: and the second part"]
 
 
-def test_cancel_ends_the_turn_and_the_next_one_works(client, placement, model):
-    name = "cancel-" + placement
-    session = create(client, placement, script(steps({"shell": "sleep 300"}), steps({"say": "never"})))
+def test_cancel_ends_the_turn_and_the_next_one_works(client, workspace, model):
+    name = "cancel-" + workspace
+    session = create(client, workspace, script(steps({"shell": "sleep 300"}), steps({"say": "never"})))
     until(lambda: any(item.type == "command_execution" for item in client.beta.agents.sessions.items.list(session.id)), "the command runs")
     client.beta.agents.sessions.events.create(session.id, events=[{"type": "agent.session.input.cancel"}])
     until(lambda: last_turn(client, session.id).status == "cancelled", "the Turn is cancelled")
@@ -190,10 +192,10 @@ def test_one_retry_identity_makes_one_session(core):
     assert status == 409, conflict
 
 
-def test_the_session_provider_beats_the_default(client, placement, model):
+def test_the_session_provider_beats_the_default(client, workspace, model):
     """`x_agents_core.model_provider`, and the key that reaches it (MDL-006, MDL-027)."""
     provider = {"protocol": "responses", "base_url": model.base_url, "api_key": "sk-session-key"}
-    session = create(client, placement, "with my own provider", extra_body={"x_agents_core": {"model_provider": provider}})
+    session = create(client, workspace, "with my own provider", extra_body={"x_agents_core": {"model_provider": provider}})
     settled(client, session.id)
     assert last_turn(client, session.id).status == "completed"
     tokens = {request["token"] for request in model.requests() if request["message"] == "with my own provider"}

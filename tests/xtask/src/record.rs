@@ -38,8 +38,9 @@ pub fn run(options: &Options) -> Result<()> {
                 "berth-plugin-harness-codex",
                 "--test",
                 "record",
+                "--features",
+                "record",
                 "--",
-                "--ignored",
             ])
             .args(&options.scenario)
             .env("CODEX_PROGRAM", &codex)

@@ -5,7 +5,6 @@ use serde_json::json;
 use crate::stage::*;
 
 #[test]
-#[ignore = "needs Codex"]
 fn model_unauthorized() {
     let stage = Stage::new();
     let mut rig = stage.fresh();
@@ -21,7 +20,6 @@ fn model_unauthorized() {
 }
 
 #[test]
-#[ignore = "needs Codex"]
 fn model_stream_cut() {
     let stage = Stage::new();
     let mut rig = stage.fresh();
@@ -38,7 +36,6 @@ fn model_stream_cut() {
 }
 
 #[test]
-#[ignore = "needs Codex"]
 fn model_refusals() {
     let stage = Stage::new();
     let mut rig = stage.fresh();

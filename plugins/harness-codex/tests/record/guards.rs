@@ -9,7 +9,6 @@ use serde_json::json;
 use crate::stage::*;
 
 #[test]
-#[ignore = "needs Codex"]
 fn workspace_configuration_is_not_trusted() {
     let stage = Stage::new();
     let mut rig = stage.fresh();
@@ -34,7 +33,6 @@ fn workspace_configuration_is_not_trusted() {
 }
 
 #[test]
-#[ignore = "needs Codex"]
 fn commands_do_not_see_the_relay_token() {
     let stage = Stage::new();
     let mut rig = stage.fresh();
@@ -73,7 +71,6 @@ fn commands_do_not_see_the_relay_token() {
 }
 
 #[test]
-#[ignore = "needs Codex"]
 fn the_program_still_describes_itself_as_in_the_fixture() {
     let folder = tempfile::tempdir().unwrap();
     let status = std::process::Command::new(std::env::var("CODEX_PROGRAM").unwrap())

@@ -9,7 +9,6 @@ use serde_json::json;
 use crate::stage::*;
 
 #[test]
-#[ignore = "needs Codex"]
 fn text() {
     let stage = Stage::new();
     let mut rig = stage.fresh();
@@ -33,7 +32,6 @@ fn text() {
 }
 
 #[test]
-#[ignore = "needs Codex"]
 fn none() {
     let stage = Stage::new();
     let mut configuration = stage.configuration(History::Fresh);
@@ -55,7 +53,6 @@ fn none() {
 }
 
 #[test]
-#[ignore = "needs Codex"]
 fn command() {
     let stage = Stage::new();
     let mut rig = stage.fresh();
@@ -75,7 +72,6 @@ fn command() {
 }
 
 #[test]
-#[ignore = "needs Codex"]
 fn background_command() {
     let stage = Stage::new();
     let mut rig = stage.fresh();
@@ -100,7 +96,6 @@ fn background_command() {
 }
 
 #[test]
-#[ignore = "needs Codex"]
 fn steer() {
     let stage = Stage::new();
     let mut rig = stage.fresh();
@@ -132,7 +127,6 @@ fn steer() {
 }
 
 #[test]
-#[ignore = "needs Codex"]
 fn cancel_command() {
     let stage = Stage::new();
     let mut rig = stage.fresh();
@@ -169,7 +163,6 @@ fn cancel_command() {
 }
 
 #[test]
-#[ignore = "needs Codex"]
 fn cancel_at_once() {
     let stage = Stage::new();
     let mut rig = stage.fresh();
@@ -189,7 +182,6 @@ fn cancel_at_once() {
 }
 
 #[test]
-#[ignore = "needs Codex"]
 fn resume_and_recover() {
     let stage = Stage::new();
     let mut rig = stage.fresh();
