@@ -5,7 +5,6 @@ import json
 import os
 import pathlib
 import signal
-import sqlite3
 import subprocess
 import time
 import urllib.error
@@ -142,12 +141,6 @@ class Server:
         """The Session's folder on this machine."""
         found = [path for path in (self.folder / "sessions").glob(f"*/{session_id}")]
         return found[0] if found else None
-
-    def deliveries(self, session_id):
-        """How far each message of a Session got, from the SQLite database: no public read tells it."""
-        with contextlib.closing(sqlite3.connect(self.folder / "berth.db")) as database:
-            rows = database.execute("select body from inputs where session_id = ? order by position", (session_id,))
-            return [json.loads(body)["delivery"] for (body,) in rows]
 
     def processes(self, session_id=""):
         """Every process of this Core's sandboxes, or of one Session's: pid and command line. A sandbox sees our folder in its mounts."""
