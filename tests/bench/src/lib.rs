@@ -1,1 +1,0 @@
-//! See the room table of the architecture.
