@@ -87,9 +87,9 @@ def message(text):
 
 def test_a_message_during_a_turn_steers_it(client, placement, model):
     name = "steer-" + placement
-    # Long enough to stream for a while: a message that meets the end of its Turn is not applied, and fails it (RP-12.6).
-    first_part = " ".join(["first part"] * 60)
-    session = create(client, placement, script(steps({"hold": name}, {"say": first_part})))
+    # Streams for three seconds: a message that meets the end of its Turn is not applied, and fails it (RP-12.6).
+    first_part = " ".join(["first part"] * 30)
+    session = create(client, placement, script(steps({"hold": name}, {"say": {"text": first_part, "every_ms": 50}})))
     model.until_holding(name)
     client.beta.agents.sessions.events.create(session.id, events=[message("and the second part")])
     model.release(name)

@@ -53,6 +53,8 @@ pub(super) struct Actor {
     backoff: Duration,
     /// Hints and re-reads before it are ignored.
     not_before: Instant,
+    /// When the store is read again without a hint, however much the Run reports meanwhile (D28).
+    read_again: Instant,
     /// Held from the first preparation to the end of the Turn (SC-4.1).
     slot: Option<Slot>,
     /// The process drains: the Turn in flight is the last work.
@@ -87,6 +89,7 @@ impl Actor {
             captured: None,
             backoff: BACKOFF.0,
             not_before: Instant::now(),
+            read_again: Instant::now() + REREAD,
             slot: None,
             draining: false,
         }
@@ -139,13 +142,7 @@ impl Actor {
     }
 
     async fn next(&mut self) -> Wake {
-        let now = Instant::now();
-        let again = if self.not_before > now {
-            self.not_before
-        } else {
-            now + REREAD
-        };
-        let again = tokio::time::sleep_until(again);
+        let again = tokio::time::sleep_until(self.read_again.max(self.not_before));
         let closed = self.peer.as_ref().map(|peer| peer.closed());
         tokio::select! {
             // Stop first: after it nothing may be written. Answers before losses, so that what arrived still counts.
@@ -153,11 +150,12 @@ impl Actor {
             () = self.shared.stop.cancelled() => Wake::Stop,
             () = self.shared.draining.cancelled(), if !self.draining => Wake::Drain,
             Some(input) = self.pending.next(), if !self.pending.is_empty() => Wake::Input(input),
+            // A cancel or a message must not wait until a talkative Run is quiet.
+            () = self.wake.notified() => Wake::Hint,
+            () = again => Wake::Again,
             signal = next_of(&mut self.preparing), if self.preparing.is_some() => Wake::Prepare(signal.0, signal.1),
             signal = next_run(&mut self.journal), if self.journal.is_some() => Wake::Run(signal),
             () = async { match closed { Some(closed) => closed.cancelled().await, None => std::future::pending().await } } => Wake::Lost,
-            () = self.wake.notified() => Wake::Hint,
-            () = again => Wake::Again,
         }
     }
 
@@ -208,6 +206,7 @@ impl Actor {
 
     /// Reads the store and the registry. An error ends the actor: the scan starts it again.
     async fn read(&mut self, inputs: &mut VecDeque<Input>) -> Result<(), ()> {
+        self.read_again = Instant::now() + REREAD;
         match Facts::read(&self.shared, self.session).await {
             Ok(Some(facts)) => {
                 let input = facts.input(&self.shared);
