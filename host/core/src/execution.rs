@@ -48,8 +48,8 @@ pub(crate) struct ExecutionSettings {
     pub loopback_models: bool,
     /// Core's address as Runtimes of this machine dial it.
     pub runtime_url: Url,
-    /// The data folder's lock proves that a former owner is dead (D31).
-    pub predecessor_is_dead: bool,
+    /// Stands for the data folder, whose lock this process holds (D31).
+    pub owner: domain::OwnerId,
 }
 
 /// Why it could not be put together.
@@ -127,7 +127,7 @@ impl Execution {
             engine_host,
             settings: SchedulerSettings {
                 concurrency: settings.concurrency,
-                predecessor_is_dead: settings.predecessor_is_dead,
+                owner: settings.owner,
                 drain: settings.drain,
                 installation,
                 runtime_url: settings.runtime_url,

@@ -114,7 +114,6 @@ fn start(
         }
         // Daemons of this machine dial the listener itself; others the public address.
         let runtime_url = loopback(address)?;
-        let sqlite = matches!(settings.database, Database::Sqlite);
         let execution = Execution::start(
             store.clone(),
             ExecutionSettings {
@@ -128,7 +127,7 @@ fn start(
                 executor_idle: settings.executor_idle,
                 loopback_models: settings.allow_loopback_model_urls,
                 runtime_url,
-                predecessor_is_dead: sqlite && settings.holds_data_dir,
+                owner: settings.owner,
             },
             stop.clone(),
         )

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use domain::{InstallationId, Secret};
+use domain::{InstallationId, OwnerId, Secret};
 use url::Url;
 
 /// Everything [`serve`](crate::serve) needs. Values are validated by whoever builds it, except where a field says otherwise.
@@ -48,8 +48,8 @@ pub struct CoreSettings {
     pub provider: Option<String>,
     /// Machine processes that a provider may be granted (LOC-025).
     pub sandboxes: machine::sandbox::Settings,
-    /// The caller holds the data folder's lock, so a former owner of a SQLite database cannot be alive (D31).
-    pub holds_data_dir: bool,
+    /// Stands for the data folder, whose lock the caller holds: a process that owned execution under this id is dead (D31).
+    pub owner: OwnerId,
 }
 
 /// The database of a Core.

@@ -28,7 +28,8 @@ pub struct Lease {
 pub enum Authority {
     /// Only when the lease is free or has expired.
     Expiry,
-    /// This process holds the data folder's lock: a former owner is proved dead, its lease need not expire (D31).
+    /// This process holds the lock of the data folder that the owner id stands for: whoever held the lease under that id
+    /// is proved dead, and the lease need not expire (D31).
     Folder,
 }
 
@@ -40,7 +41,8 @@ pub fn acquire(
     now: Timestamp,
 ) -> Option<Lease> {
     let free = lease.owner.is_none() || lease.expires_at.is_none_or(|expires_at| expires_at <= now);
-    (free || authority == Authority::Folder).then(|| Lease {
+    let of_a_dead_process = authority == Authority::Folder && lease.owner == Some(owner);
+    (free || of_a_dead_process).then(|| Lease {
         epoch: Epoch(lease.epoch.0 + 1),
         owner: Some(owner),
         expires_at: Some(now + time::LEASE_TTL),
@@ -94,11 +96,21 @@ mod tests {
             acquire(&first, owner(2), Authority::Expiry, NOW + time::LEASE_TTL).unwrap();
         assert_eq!(at_expiry.epoch, Epoch(2));
         assert_eq!(
-            acquire(&first, owner(2), Authority::Folder, NOW)
+            acquire(&first, owner(1), Authority::Folder, NOW)
                 .unwrap()
                 .epoch,
             Epoch(2),
             "D31"
+        );
+        assert_eq!(
+            acquire(&first, owner(2), Authority::Folder, before),
+            None,
+            "the lock of one folder says nothing about the owner in another"
+        );
+        assert_eq!(
+            acquire(&first, owner(1), Authority::Expiry, before),
+            None,
+            "without the lock the owner may be alive"
         );
         let free = release(&first, Epoch(1)).unwrap();
         assert_eq!(
@@ -114,7 +126,7 @@ mod tests {
     fn a_former_owner_can_do_nothing() {
         // SC-2.5, I21
         let first = acquire(&Lease::default(), owner(1), Authority::Expiry, NOW).unwrap();
-        let second = acquire(&first, owner(2), Authority::Folder, NOW).unwrap();
+        let second = acquire(&first, owner(1), Authority::Folder, NOW).unwrap();
         assert_eq!(renew(&second, first.epoch, NOW), None);
         assert_eq!(release(&second, first.epoch), None);
         assert!(renew(&second, second.epoch, NOW).unwrap().expires_at > Some(NOW));

@@ -21,7 +21,7 @@ use crate::{
 pub struct LeaseToken {
     /// Grows with every owner.
     pub epoch: Epoch,
-    /// The owning process.
+    /// The owning Core: the same for all processes of one data folder, one at a time.
     pub owner: OwnerId,
 }
 
@@ -42,8 +42,8 @@ pub enum Acquired {
 pub struct AcquireLease {
     /// The new owner.
     pub owner: OwnerId,
-    /// On SQLite the caller holds the data folder's lock: the former owner cannot be alive.
-    pub predecessor_is_dead: bool,
+    /// What the caller knows about a former owner.
+    pub authority: Authority,
 }
 
 impl Unit for AcquireLease {
@@ -59,12 +59,7 @@ impl Unit for AcquireLease {
         tx.forget_clock();
         let now = tx.now().await?;
         let held = decode(&row)?;
-        let authority = if self.predecessor_is_dead {
-            Authority::Folder
-        } else {
-            Authority::Expiry
-        };
-        match lease::acquire(&held, self.owner, authority, now) {
+        match lease::acquire(&held, self.owner, self.authority, now) {
             Some(taken) => {
                 put(tx.conn, &taken).await?;
                 Ok(Acquired::Held(LeaseToken {

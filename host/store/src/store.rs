@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use domain::{InstallationId, OwnerId, Timestamp};
+use domain::{InstallationId, OwnerId, Timestamp, lease::Authority};
 use sqlx::{AnyConnection, AnyPool, ConnectOptions, Connection, Row, any::AnyPoolOptions};
 use tokio::sync::{Notify, broadcast, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -166,22 +166,14 @@ impl Store {
 
     /// Tries to become the owner of execution. On success leased units run under the new epoch.
     ///
-    /// `predecessor_is_dead` says that the caller holds the data folder's lock (SQLite, D31).
-    ///
     /// # Errors
     /// What the database says.
     pub async fn acquire_lease(
         &self,
         owner: OwnerId,
-        predecessor_is_dead: bool,
+        authority: Authority,
     ) -> Result<Acquired, StoreError> {
-        let acquired = expect_no_refusal(
-            self.write(AcquireLease {
-                owner,
-                predecessor_is_dead,
-            })
-            .await,
-        )?;
+        let acquired = expect_no_refusal(self.write(AcquireLease { owner, authority }).await)?;
         if let Acquired::Held(token) = acquired {
             self.inner.lease.hold(token);
         }

@@ -142,11 +142,6 @@ class Server:
         found = [path for path in (self.folder / "sessions").glob(f"*/{session_id}")]
         return found[0] if found else None
 
-    def let_lease_expire(self):
-        """What 30 s do on PostgreSQL, where nothing proves that a former owner is dead; on SQLite the folder's lock does."""
-        if self.database:
-            subprocess.run(["psql", self.database, "-qc", "update lease set expires_at = 0"], check=True)
-
     def processes(self, session_id=""):
         """Every process of this Core's sandboxes, or of one Session's: pid and command line. A sandbox sees our folder in its mounts."""
         mark = f"/{self.folder.name}/sessions/" if not session_id else session_id

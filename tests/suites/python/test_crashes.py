@@ -53,7 +53,6 @@ def create(server):
 def died(server, within=20):
     until(lambda: server.process.poll() is not None, "the Core dies at the point", within)
     assert server.process.returncode == -9, server.log_tail()
-    server.let_lease_expire()
 
 
 def native_starts(server, session_id):

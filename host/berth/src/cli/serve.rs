@@ -313,7 +313,7 @@ fn settings(options: Options, folder: &Path, secrets: Secrets) -> anyhow::Result
         program,
         provider: Some(LOCAL.to_owned()),
         sandboxes,
-        holds_data_dir: true,
+        owner: secrets.owner,
     })
 }
 

@@ -5,6 +5,7 @@
 //! D/core-key         administration                          D/server.json  address and pid of the running Core
 //! D/api-key          the first Project's key                 D/lock         held by the running Core
 //! D/installation-id  ties database and folder together       D/harnesses/   installed harness programs
+//! D/owner-id         which Core of the database this one is
 //! ```
 
 mod lock;

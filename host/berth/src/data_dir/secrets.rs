@@ -4,7 +4,7 @@ use super::publish;
 use anyhow::{Context, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use domain::{InstallationId, Secret, key};
+use domain::{InstallationId, OwnerId, Secret, key};
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,8 @@ const CREDENTIAL_KEY: &str = "credential.key";
 const API_KEY: &str = "api-key";
 /// Written last: a folder that has it has had its first start.
 const INSTALLATION: &str = "installation-id";
+/// Stands for this folder among the Cores of one database. Made again when it is missing: it proves less then, not more.
+const OWNER: &str = "owner-id";
 
 /// What a start reads from the folder.
 pub struct Secrets {
@@ -24,6 +26,8 @@ pub struct Secrets {
     pub core_key: Secret,
     /// Who we are.
     pub installation: InstallationId,
+    /// Who this folder's Core is among those of one database (D31).
+    pub owner: OwnerId,
     /// The first Project's key, as long as its file is there; somebody who took it away does not want it back.
     pub api_key: Option<Secret>,
     /// Its file.
@@ -62,6 +66,7 @@ impl Secrets {
             installation: installation.trim().parse().map_err(|_| {
                 anyhow::anyhow!("{} is no UUID", folder.join(INSTALLATION).display())
             })?,
+            owner: owner(folder)?,
             api_key: if api_key_file.exists() {
                 Some(read_secret(&api_key_file)?)
             } else {
@@ -70,6 +75,23 @@ impl Secrets {
             api_key_file,
             first_start,
         })
+    }
+}
+
+fn owner(folder: &Path) -> anyhow::Result<OwnerId> {
+    let path = folder.join(OWNER);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => text
+            .trim()
+            .parse()
+            .map_err(|_| anyhow::anyhow!("{} is no UUID; remove it", path.display())),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let owner = OwnerId::new(uuid::Uuid::new_v4());
+            publish(folder, OWNER, owner.to_string().as_bytes())
+                .with_context(|| format!("cannot write {}", path.display()))?;
+            Ok(owner)
+        }
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
     }
 }
 

@@ -58,7 +58,10 @@ impl Fixture {
         let database = TestDatabase::sqlite();
         let store = database.open().await;
         let Ok(Acquired::Held(token)) = store
-            .acquire_lease(OwnerId::new(Uuid::new_v4()), true)
+            .acquire_lease(
+                OwnerId::new(Uuid::new_v4()),
+                domain::lease::Authority::Expiry,
+            )
             .await
         else {
             panic!("the lease of a fresh database is free");

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use blobs::Blobs;
+use domain::lease::Authority;
 use domain::{InstallationId, OwnerId};
 use store::units::recovery::RecoverSession;
 use store::{Acquired, LeaseToken, Store, StoreError, WriteError};
@@ -12,7 +13,6 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
-use uuid::Uuid;
 
 use super::actors::Actors;
 use super::engine_host::EngineHost;
@@ -34,8 +34,8 @@ const PAGE: u32 = 100;
 pub struct SchedulerSettings {
     /// Concurrent Turns, 1 to 1024 (SC-4.1); initialization has as many places of its own (SC-4.2).
     pub concurrency: u16,
-    /// The data folder's lock proves that a former owner is dead (D31).
-    pub predecessor_is_dead: bool,
+    /// Stands for the data folder, whose lock this process holds: a former process of it is dead (D31).
+    pub owner: OwnerId,
     /// Longest time for settling what is in flight when the process drains.
     pub drain: Duration,
     /// This installation.
@@ -80,11 +80,8 @@ pub async fn run(
         engine_host,
         settings,
     } = scheduler;
-    let owner = OwnerId::new(Uuid::new_v4());
     while !stop.is_cancelled() {
-        let acquired = store
-            .acquire_lease(owner, settings.predecessor_is_dead)
-            .await;
+        let acquired = store.acquire_lease(settings.owner, Authority::Folder).await;
         let token = match acquired {
             Ok(Acquired::Held(token)) => token,
             Ok(Acquired::Other { .. }) => {

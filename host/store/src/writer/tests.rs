@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use domain::OwnerId;
+use domain::{OwnerId, lease::Authority};
 use sqlx::Row;
 use tokio::sync::{Notify, Semaphore};
 
@@ -122,7 +122,7 @@ async fn names(store: &Store) -> Vec<String> {
 async fn own(store: &Store) -> OwnerId {
     let owner = OwnerId::new(uuid::Uuid::new_v4());
     assert!(matches!(
-        store.acquire_lease(owner, false).await.unwrap(),
+        store.acquire_lease(owner, Authority::Expiry).await.unwrap(),
         Acquired::Held(_)
     ));
     owner
@@ -196,11 +196,11 @@ both! {
     async fn without_the_lease_nothing_leased_is_written(db: TestDatabase) {
         let store = db.open().await;
         assert!(matches!(store.write(LeasedAdd(add("a"))).await, Err(WriteError::Store(StoreError::LeaseLost))));
-        own(&store).await;
+        let owner = own(&store).await;
         store.write(LeasedAdd(add("b"))).await.unwrap();
-        // SC-2.5: another owner takes over; the former one commits nothing, not even what it has in hand.
+        // SC-2.5, D31: the next process of the folder takes over; the former one commits nothing, not even what it has in hand.
         let other = db.open().await;
-        let Acquired::Held(token) = other.acquire_lease(OwnerId::new(uuid::Uuid::new_v4()), true).await.unwrap() else {
+        let Acquired::Held(token) = other.acquire_lease(owner, Authority::Folder).await.unwrap() else {
             panic!("the folder lock proves the former owner dead")
         };
         assert!(matches!(store.write(LeasedAdd(add("c"))).await, Err(WriteError::Store(StoreError::LeaseLost))));
@@ -211,7 +211,7 @@ both! {
         assert_eq!(other.lease_row().await.unwrap().epoch, token.epoch);
         // SC-2.9: a clean release leaves no wait for the next owner.
         other.release_lease().await.unwrap();
-        assert!(matches!(store.acquire_lease(OwnerId::new(uuid::Uuid::new_v4()), false).await.unwrap(), Acquired::Held(_)));
+        assert!(matches!(store.acquire_lease(OwnerId::new(uuid::Uuid::new_v4()), Authority::Expiry).await.unwrap(), Acquired::Held(_)));
         store.close().await;
         other.close().await;
     }
@@ -220,11 +220,12 @@ both! {
         let (one, two) = (db.open().await, db.open().await);
         own(&one).await;
         let rival = OwnerId::new(uuid::Uuid::new_v4());
-        let Acquired::Other { expires_at } = two.acquire_lease(rival, false).await.unwrap() else { panic!("overtaken") };
+        assert!(matches!(two.acquire_lease(rival, Authority::Folder).await.unwrap(), Acquired::Other { .. }), "another folder's lock");
+        let Acquired::Other { expires_at } = two.acquire_lease(rival, Authority::Expiry).await.unwrap() else { panic!("overtaken") };
         assert!(expires_at > two.now().await.unwrap());
         // The owner is stopped for longer than its lease lasts (the database clock moves, the owner does nothing).
         crate::testing::move_clock(&two, Duration::from_secs(31)).await.unwrap();
-        assert!(matches!(two.acquire_lease(rival, false).await.unwrap(), Acquired::Held(_)));
+        assert!(matches!(two.acquire_lease(rival, Authority::Expiry).await.unwrap(), Acquired::Held(_)));
         assert!(matches!(one.write(LeasedAdd(add("late"))).await, Err(WriteError::Store(StoreError::LeaseLost))));
         assert!(names(&two).await.is_empty());
         one.close().await;

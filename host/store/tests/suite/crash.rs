@@ -22,6 +22,7 @@ use domain::{
     ProjectId, SessionId,
     allocation::AllocationPhase,
     environment::{ConnectionState, Initialization},
+    lease::Authority,
     session::Placement,
     turn::{Ending, RunPhase, TurnState},
 };
@@ -305,7 +306,7 @@ both! {
         // If it sleeps inside a transaction, PostgreSQL ends that after five seconds; until then the row is busy.
         let started = std::time::Instant::now();
         let taken = loop {
-            match fixture.store.acquire_lease(id(), false).await {
+            match fixture.store.acquire_lease(id(), Authority::Expiry).await {
                 Err(StoreError::Busy) if started.elapsed() < Duration::from_secs(30) => {}
                 other => break other.unwrap(),
             }

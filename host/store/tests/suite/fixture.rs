@@ -29,6 +29,7 @@ use domain::{
     input::{Admission, Admit, Batch, ContentRules},
     item::{InputPart, UserMessage},
     json::Opaque,
+    lease::Authority,
     lease::Epoch,
     metadata::Metadata,
     projection::Append,
@@ -162,6 +163,13 @@ pub struct Machine {
     pub generation: u64,
 }
 
+/// Takes ownership as the next process of the same data folder would (D31).
+pub async fn own(store: &Store) {
+    let folder = OwnerId::new(uuid::Uuid::from_u128(1));
+    let taken = store.acquire_lease(folder, Authority::Folder).await;
+    assert!(matches!(taken.unwrap(), Acquired::Held(_)));
+}
+
 impl Fixture {
     pub async fn new(db: &TestDatabase) -> Self {
         let store = db.open().await;
@@ -191,10 +199,7 @@ impl Fixture {
     }
 
     pub async fn own(&self) {
-        assert!(matches!(
-            self.store.acquire_lease(id(), true).await.unwrap(),
-            Acquired::Held(_)
-        ));
+        own(&self.store).await;
     }
 
     pub async fn recover(&self) {

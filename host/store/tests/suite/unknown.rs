@@ -17,7 +17,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use crate::fixture::{Fixture, creation, id, message};
+use crate::fixture::{Fixture, creation, message, own};
 
 /// A proxy in front of the database that, once armed, passes the next `COMMIT` on and cuts the line before its answer.
 async fn proxy(upstream: String, armed: Arc<AtomicBool>) -> u16 {
@@ -103,10 +103,7 @@ async fn a_lost_commit_is_unknown_and_its_key_tells() {
     );
 
     // A leased unit: unknown as well, and the writer goes on over a new connection.
-    assert!(matches!(
-        store.acquire_lease(id(), true).await.unwrap(),
-        berth_store::Acquired::Held(_)
-    ));
+    own(&store).await;
     let key = StateKey {
         provider: "local".to_owned(),
         allocation: None,

@@ -279,7 +279,12 @@ async fn a_waiting_request_hears_the_outcome_of_its_reservation() {
     let session = fixture.session("{}").await;
     let path = format!("/v1/agents/sessions/{session}/events");
     let owner = domain::OwnerId::new(uuid::Uuid::new_v4());
-    fixture.core.store.acquire_lease(owner, true).await.unwrap();
+    fixture
+        .core
+        .store
+        .acquire_lease(owner, domain::lease::Authority::Folder)
+        .await
+        .unwrap();
     let message = r#"{"events":[{"type":"agent.session.input.message","input":[{"role":"user","content":[{"type":"input_text","text":"x"}]}]}]}"#;
     let expire = async {
         let due = loop {
@@ -307,7 +312,12 @@ async fn a_waiting_request_hears_the_outcome_of_its_reservation() {
             session: due.session,
             reservation: due.reservation,
         };
-        fixture.core.store.acquire_lease(owner, true).await.unwrap();
+        fixture
+            .core
+            .store
+            .acquire_lease(owner, domain::lease::Authority::Folder)
+            .await
+            .unwrap();
         fixture
             .core
             .store
