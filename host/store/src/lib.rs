@@ -53,6 +53,8 @@ pub use events::StoredEvent;
 pub use lease::{AcquireLease, Acquired, LeaseToken, ReleaseLease, RenewLease};
 pub use load::Parts;
 pub use notify::Committed;
+/// What [`StoreSettings`] asks for.
+pub use seal::{KeyRing, ServiceKey};
 pub use settings::{Location, StoreSettings};
 pub use store::Store;
 pub use unit::{Durability, Unit};

@@ -58,6 +58,14 @@ pub enum Step {
         /// Output tokens.
         output: u64,
     },
+    /// A message of this many words, one each time this many milliseconds have passed. Each word is the time at which it is written, in
+    /// microseconds since 1970, so that a reader knows how long it took to arrive.
+    Ticks {
+        /// Words.
+        count: u32,
+        /// Milliseconds from one to the next.
+        every_ms: u64,
+    },
     /// A pause.
     SleepMs(u64),
     /// Until this many messages have been steered into the Turn.

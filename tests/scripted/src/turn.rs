@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How often a file that is waited for is looked for.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -27,7 +27,15 @@ pub struct Turn {
     input: u64,
     output: u64,
     begun: Vec<Value>,
+    ticking: Option<Ticking>,
     children: Vec<Child>,
+}
+
+/// A message of which not every word is said.
+struct Ticking {
+    id: String,
+    said: u32,
+    text: String,
 }
 
 /// What the loop does next.
@@ -61,6 +69,7 @@ impl Turn {
             input: 0,
             output: 0,
             begun: Vec::new(),
+            ticking: None,
             children: Vec::new(),
         }
     }
@@ -92,6 +101,11 @@ impl Turn {
                     return Next::Wait(left);
                 }
                 self.until = None;
+            }
+            Step::Ticks { count, every_ms } => {
+                if let Some(next) = self.tick(count, Duration::from_millis(every_ms), out) {
+                    return next;
+                }
             }
             Step::AwaitSteers(count) if self.steers < count => return Next::Idle,
             Step::AwaitFile(name) if !Path::new(&self.cwd).join(&name).exists() => {
@@ -226,6 +240,44 @@ impl Turn {
         }
         self.begun.push(json!(id));
         id
+    }
+
+    /// Says the next word of `ticks` when it is due; none when all are said.
+    fn tick(&mut self, count: u32, every: Duration, out: &Output) -> Option<Next> {
+        let mut ticking = match self.ticking.take() {
+            Some(ticking) => ticking,
+            None => Ticking {
+                id: self.begin("", out),
+                said: 0,
+                text: String::new(),
+            },
+        };
+        if ticking.said == count {
+            let item = json!({"type": "agentMessage", "id": ticking.id, "text": ticking.text});
+            self.notify("item/completed", json!({"item": item}), out);
+            self.until = None;
+            self.begun.pop();
+            return None;
+        }
+        let due = *self.until.get_or_insert_with(Instant::now);
+        let left = due.saturating_duration_since(Instant::now());
+        let next = if left.is_zero() {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            let word = format!("{} ", now.unwrap_or_default().as_micros());
+            self.notify(
+                "item/agentMessage/delta",
+                json!({"itemId": ticking.id, "delta": word}),
+                out,
+            );
+            ticking.text.push_str(&word);
+            ticking.said += 1;
+            self.until = Some(due + every);
+            Next::Go
+        } else {
+            Next::Wait(left)
+        };
+        self.ticking = Some(ticking);
+        Some(next)
     }
 
     /// Ends what still runs, as `thread/backgroundTerminals/clean` does.

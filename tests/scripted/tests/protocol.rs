@@ -187,6 +187,35 @@ fn a_steer_and_an_interrupt_reach_a_turn_that_waits() {
 }
 
 #[test]
+fn ticks_are_one_message_that_says_when_each_word_was_written() {
+    let home = tempfile::tempdir().unwrap();
+    let mut client = Client::start(home.path());
+    let thread = client.thread(home.path());
+    client.turn(
+        &thread,
+        r#"timeline: [{"ticks": {"count": 3, "every_ms": 5}}, {"say": "after"}]"#,
+    );
+    let frames = client.until(completed);
+    let words: Vec<&str> = frames
+        .iter()
+        .filter(|frame| frame["method"] == "item/agentMessage/delta")
+        .filter_map(|frame| frame["params"]["delta"].as_str())
+        .collect();
+    assert_eq!((words.len(), words[3]), (4, "after"));
+    let times: Vec<u64> = words[..3]
+        .iter()
+        .map(|word| word.trim_end().parse().unwrap())
+        .collect();
+    assert!(times.windows(2).all(|pair| pair[1] >= pair[0] + 4_000));
+    let text = words[..3].concat();
+    assert!(
+        frames
+            .iter()
+            .any(|frame| frame["params"]["item"]["text"] == text)
+    );
+}
+
+#[test]
 fn faults_happen_when_the_timeline_says_so() {
     let home = tempfile::tempdir().unwrap();
     for (fault, code) in [(r#"{"exit": 7}"#, Some(7)), (r#""kill""#, None)] {

@@ -83,6 +83,17 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "tests/suites",
         &["host/domain", "host/protocol", "plugin-api/kit"],
     ),
+    (
+        "tests/bench",
+        &[
+            "host/domain",
+            "host/protocol",
+            "host/store",
+            "host/plugin-host",
+            "plugins/sandbox-local",
+            "plugins/harness-codex",
+        ],
+    ),
 ];
 
 /// What a room's own tests may use besides.

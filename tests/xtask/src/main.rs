@@ -4,6 +4,7 @@
 //! `target/test-tools` (and PostgreSQL through apt when we are root), the rest runs in one fixed order, and one closing line says how it went.
 //! `.ci/run` calls `cargo xtask test` and nothing else.
 
+mod bench;
 mod contract;
 mod postgres;
 mod record;
@@ -16,7 +17,7 @@ mod tools;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-/// Tests and generators of the Berth workspace.
+/// Tests, benchmarks and generators of the Berth workspace.
 #[derive(Parser)]
 #[command(name = "cargo xtask", version)]
 struct Arguments {
@@ -28,6 +29,8 @@ struct Arguments {
 enum Task {
     /// Formatting, lints, licences, every Rust test on both databases, and the black-box suites with the official SDK and real Codex.
     Test(test::Options),
+    /// Figures of the release build, each beside its ceiling measured in the same run.
+    Bench(bench::Options),
     /// Where a rule id (`SC-6.3`) is implemented and tested; without an id, how many places name each rule.
     Rules(rules::Options),
     /// Records the Codex adapter's fixtures again from the pinned program: protocol schema and transcripts.
@@ -43,6 +46,7 @@ enum Task {
 fn main() -> Result<()> {
     match Arguments::parse().task {
         Task::Test(options) => test::run(&options),
+        Task::Bench(options) => bench::run(&options),
         Task::Rules(options) => rules::run(&options),
         Task::Record(options) => record::run(&options),
         Task::Contract { check } => contract::run(&shell::root(), check),

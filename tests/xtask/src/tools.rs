@@ -1,10 +1,12 @@
-//! What the tests need and cargo does not build, installed under `target/test-tools`: the two official SDKs, real Codex, cargo-deny.
+//! What the tests need and cargo does not build, installed under `target/test-tools`: the two official SDKs, real Codex, cargo-deny;
+//! and strace, through apt.
 //!
 //! Each tool has a stamp file with the exact text of its requirement; an unchanged stamp means nothing to do.
 
 use crate::shell::{on_path, program, quietly, test_tools};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// The SDK release whose client code must run unchanged.
@@ -30,10 +32,19 @@ pub struct Tools {
     pub cargo_deny: PathBuf,
 }
 
+/// Makes the slow disk of a benchmark.
+pub fn strace() -> Result<()> {
+    if on_path("strace") {
+        return Ok(());
+    }
+    apt_install(&["strace"])
+}
+
 /// Installs what is missing. Three independent downloads run at the same time.
 pub fn install() -> Result<Tools> {
     let folder = test_tools();
     std::fs::create_dir_all(&folder)?;
+    strace()?;
     std::thread::scope(|scope| {
         let codex = scope.spawn(|| codex(&folder.join("harnesses")));
         let pinned = scope.spawn(|| {
@@ -141,6 +152,9 @@ pub fn apt_install(packages: &[&str]) -> Result<()> {
             "please install the Debian packages `{names}` (or their equivalent) and run this again"
         );
     }
+    // apt refuses to run twice, and the setting up asks for packages from several threads.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     println!("installing the Debian packages {names}");
     quietly(program("apt-get").args(["update", "-q"]))?;
     quietly(
