@@ -7,12 +7,14 @@
 //!   records one.
 //! - [`provider`]: a sandbox provider. [`provider::FakeHost`] lends it a machine that forgets, refuses and lies on
 //!   command, [`provider::suite`] is the discipline of the six results.
+//! - [`resolver`]: an MCP resolver, by what it may never do and by fixtures.
 //!
 //! A check returns an [`Error`] that names the rule; a suite never panics by itself.
 
 pub mod harness;
 pub mod manifest;
 pub mod provider;
+pub mod resolver;
 
 /// A rule that a plugin broke.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

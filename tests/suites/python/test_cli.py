@@ -66,7 +66,7 @@ def test_no_core_says_how_to_start_one(tmp_path):
 
 def test_the_plugins_are_listed():
     listed = subprocess.run([berth.BERTH, "plugin", "list", "--json"], capture_output=True, text=True, timeout=30)
-    assert {plugin["id"] for plugin in json.loads(listed.stdout)} == {"harness-codex", "local"}
+    assert {plugin["id"] for plugin in json.loads(listed.stdout)} == {"harness-codex", "local", "mcp-bindings"}
 
 
 def test_no_canary_in_any_log(core):

@@ -59,6 +59,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "host/plugin-host",
             "plugins/sandbox-local",
             "plugins/harness-codex",
+            "plugins/mcp-bindings",
             "plugin-api/kit",
         ],
     ),
@@ -67,6 +68,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plugin-api/kit", &["plugin-api/contract"]),
     ("plugins/sandbox-local", &["plugin-api/sdk"]),
     ("plugins/harness-codex", &["plugin-api/sdk"]),
+    ("plugins/mcp-bindings", &["plugin-api/sdk"]),
     (
         "tests/xtask",
         &["host/domain", "host/protocol", "plugin-api/kit"],
@@ -114,6 +116,7 @@ const IN_TESTS: &[(&str, &[&str])] = &[
     ),
     ("plugins/sandbox-local", &["plugin-api/kit"]),
     ("plugins/harness-codex", &["plugin-api/kit"]),
+    ("plugins/mcp-bindings", &["plugin-api/kit"]),
 ];
 
 #[test]

@@ -82,6 +82,6 @@ mod tests {
             .iter()
             .map(|plugin| show::text(&plugin["id"]))
             .collect();
-        assert_eq!(ids, ["harness-codex", "local"]);
+        assert_eq!(ids, ["harness-codex", "local", "mcp-bindings"]);
     }
 }
