@@ -1,8 +1,11 @@
 """The command line against a running Core: names and answers that scripts depend on."""
 
 import json
+import signal
 import stat
 import subprocess
+
+import pytest
 
 import berth
 from berth import MODEL
@@ -67,6 +70,40 @@ def test_no_core_says_how_to_start_one(tmp_path):
 def test_the_plugins_are_listed():
     listed = subprocess.run([berth.BERTH, "plugin", "list", "--json"], capture_output=True, text=True, timeout=30)
     assert {plugin["id"] for plugin in json.loads(listed.stdout)} == {"harness-codex", "local", "mcp-bindings"}
+
+
+def demo(folder, *more):
+    folder.mkdir(mode=0o700)
+    berth.share(berth.HARNESSES, folder / "harnesses")
+    command = [berth.BERTH, "demo", "--data-dir", folder, *more]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def nothing_is_left_of(folder):
+    server = berth.Server(folder)
+    assert server.processes() == {} and list((folder / "sessions").glob("*/*")) == []
+
+
+def test_the_demo_leaves_no_sandbox(tmp_path):
+    folder = tmp_path / "demo"
+    process = demo(folder, "--exit")
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0 and "final answer:" in out, out + err
+    nothing_is_left_of(folder)
+
+
+@pytest.mark.parametrize("line", ["agent.session.turn.in_progress", "serving on"])
+def test_the_demo_leaves_no_sandbox_after_ctrl_c(tmp_path, line):
+    folder = tmp_path / "demo"
+    process = demo(folder)
+    for said in process.stdout:
+        if line in said:
+            break
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == (0 if line == "serving on" else 1), out + err
+    assert "removing the demo's Session" in out
+    nothing_is_left_of(folder)
 
 
 def test_no_canary_in_any_log(core):

@@ -24,7 +24,9 @@ use std::process::ExitCode;
 
 pub use client::Target;
 pub use harness::find as find_harness;
-pub use serve::{Options as ServeOptions, drain_on_signal, start as start_core};
+pub use serve::{
+    Options as ServeOptions, Running, drain_on_signal, origin, sandboxes, start as start_core,
+};
 
 /// Berth, a self-hosted Agents API.
 #[derive(Debug, Parser)]

@@ -5,6 +5,7 @@ use crate::data_dir::{self, HARNESSES, Lock, Recorded, Secrets, read_secret};
 use anyhow::{Context, bail};
 use berth_core::{CoreSettings, Database, FirstProject, Ready};
 use clap::{Args, ValueEnum};
+use machine::sandbox::{Sandboxes, Settings};
 use sha2::{Digest, Sha256};
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -115,12 +116,30 @@ fn sessions_dir(folder: &Path) -> PathBuf {
     }
 }
 
+fn sandbox_settings(options: &Options, folder: &Path) -> anyhow::Result<Settings> {
+    let program = std::env::current_exe().context("cannot find our own program")?;
+    let mut settings = Settings::new(sessions_dir(folder), program, folder.join(HARNESSES));
+    settings.isolation = options.local_isolation.chosen();
+    settings.exposed.clone_from(&options.local_expose);
+    Ok(settings)
+}
+
+/// The sandboxes of the Core that these settings mean, running or not.
+///
+/// # Errors
+/// Our own program cannot be found.
+pub fn sandboxes(options: &Options, folder: &Path) -> anyhow::Result<Sandboxes> {
+    Ok(Sandboxes::new(sandbox_settings(options, folder)?))
+}
+
 /// A Core that was started inside this process.
 pub struct Running {
     /// Where it answers.
     pub ready: Ready,
     /// File of the first Project's key.
     pub api_key_file: PathBuf,
+    /// Whose sandboxes its Sessions have.
+    pub installation: domain::InstallationId,
     /// Whether this start made the installation.
     pub first_start: bool,
     /// Cancel to drain and end.
@@ -155,6 +174,7 @@ pub async fn start(options: Options) -> anyhow::Result<Running> {
     let lock = Lock::take(&folder)?;
     let secrets = Secrets::open(&folder)?;
     let (api_key_file, first_start) = (secrets.api_key_file.clone(), secrets.first_start);
+    let installation = secrets.installation;
     let listen = options.listen;
     let settings = settings(options, &folder, secrets)?;
 
@@ -180,6 +200,7 @@ pub async fn start(options: Options) -> anyhow::Result<Running> {
         Ok(ready) => Ok(Running {
             ready,
             api_key_file,
+            installation,
             first_start,
             stop,
             task,
@@ -267,6 +288,7 @@ fn settings(options: Options, folder: &Path, secrets: Secrets) -> anyhow::Result
             "Environments on this machine are NOT isolated (--local-isolation none): an agent can read whatever this Core can read, its keys included"
         );
     }
+    let sandboxes = sandbox_settings(&options, folder)?;
     let database = match options.database_url {
         Some(url) => Database::Postgres {
             url: url.into(),
@@ -281,11 +303,6 @@ fn settings(options: Options, folder: &Path, secrets: Secrets) -> anyhow::Result
     let harness_dir = folder.join(HARNESSES);
     std::fs::create_dir_all(&harness_dir)
         .with_context(|| format!("cannot make {}", harness_dir.display()))?;
-    let program = std::env::current_exe().context("cannot find our own program")?;
-    let mut sandboxes =
-        machine::sandbox::Settings::new(sessions_dir(folder), &program, &harness_dir);
-    sandboxes.isolation = options.local_isolation.chosen();
-    sandboxes.exposed = options.local_expose;
     Ok(CoreSettings {
         listen: options.listen,
         public_url: options.public_url,
@@ -310,7 +327,7 @@ fn settings(options: Options, folder: &Path, secrets: Secrets) -> anyhow::Result
         drain: Duration::from_secs(options.drain_seconds),
         max_connections: options.max_connections,
         harness_dir,
-        program,
+        program: sandboxes.own_program.clone(),
         provider: Some(LOCAL.to_owned()),
         sandboxes,
         owner: secrets.owner,
@@ -318,7 +335,7 @@ fn settings(options: Options, folder: &Path, secrets: Secrets) -> anyhow::Result
 }
 
 /// The address that this machine reaches the Core under.
-fn origin(ready: &Ready) -> String {
+pub fn origin(ready: &Ready) -> String {
     let ip = if ready.address.ip().is_unspecified() {
         std::net::Ipv4Addr::LOCALHOST.into()
     } else {

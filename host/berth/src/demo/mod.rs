@@ -1,17 +1,20 @@
 //! `berth demo`: the main job of the product in one command, and the scripted model that it uses when there is no other.
 //!
-//! It uses nothing that a user does not have: the installer, a Core on SQLite, the HTTP API with the API key. What it makes stays in its
-//! folder, so a second run finds Codex installed and the same address.
+//! It uses nothing that a user does not have: the installer, a Core on SQLite, the HTTP API with the API key. What it installs stays in
+//! its folder, so a second run finds Codex installed and the same address. Its Session ends with it, so that nothing keeps running.
 
+mod api;
 pub mod model_server;
 mod ports;
 mod stages;
+mod tidy;
 mod watch;
 
 use crate::cli::{self, Target};
 use crate::data_dir::{self, HARNESSES, read_secret};
 use crate::install::{self, Installed};
 use anyhow::{Context, bail};
+use api::Api;
 use clap::Args;
 use domain::Secret;
 use domain::key::is_ours;
@@ -20,7 +23,9 @@ use ports::Ports;
 use serde_json::json;
 use stages::Stages;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use tokio_util::sync::CancellationToken;
 
 /// The harness that the demo shows.
 const HARNESS: &str = "codex";
@@ -82,36 +87,74 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
 
     println!("2. start a server on SQLite");
     let model = model(&options, key, &mut ports).await?;
-    let running = cli::start_core(core_options(&options, &ports)?).await?;
-    let origin = format!("http://{}", running.ready.address);
+    let settings = core_options(&options, &ports)?;
+    let sandboxes = cli::sandboxes(&settings, &folder)?;
+    let running = cli::start_core(settings).await?;
+    let origin = cli::origin(&running.ready);
     ports.server = Some(running.ready.address.port());
     ports.save(&folder)?;
-    cli::drain_on_signal(running.stop.clone())?;
+    // A signal ends the demo; the Core ends after the demo's Session, which needs it.
+    let asked = CancellationToken::new();
+    cli::drain_on_signal(asked.clone())?;
     println!("   berth is ready on {origin}");
     stages.done("start the server");
 
+    let installation = running.installation.to_string();
+    let api = Api::new(&origin, read_secret(&running.api_key_file)?)?;
+    let made = OnceLock::new();
     let stop = running.stop.clone();
+    let ended = async {
+        tokio::select! {
+            () = asked.cancelled() => {}
+            () = stop.cancelled() => {}
+        }
+    };
+    let mut ended = std::pin::pin!(ended);
     let result = tokio::select! {
-        result = show(&options, &folder, &origin, &model, &mut stages) => result,
-        () = stop.cancelled() => Err(anyhow::anyhow!("stopped before the answer was there")),
+        result = show(&options, &running, &api, &model, &mut stages, &made) => result,
+        () = ended.as_mut() => Err(anyhow::anyhow!("stopped before the answer was there")),
     };
     if result.is_ok() && !options.exit {
         println!("\nserving on {origin} until Ctrl-C");
-        stop.cancelled().await;
+        ended.await;
     }
+    let removed = match made.get() {
+        Some(session) if !stop.is_cancelled() => {
+            println!("\nremoving the demo's Session {session}");
+            let removed = tidy::remove(&api, &sandboxes, &installation, session).await;
+            removed.with_context(|| format!("the demo's Session {session} is left behind"))
+        }
+        _ => Ok(()),
+    };
     stop.cancel();
-    let ended = running.task.await.context("the Core broke")?;
+    let core = running.task.await.context("the Core broke")?;
     drop(model.scripted);
-    result.and(ended)
+    say_what_remains(&folder, &tidy::running(&sandboxes, &installation)?);
+    result.and(removed).and(core)
+}
+
+/// Sandboxes outlive the Core, so that a restart interrupts nobody; those of a user's own Sessions are not the demo's to end.
+fn say_what_remains(folder: &Path, sessions: &[String]) {
+    if sessions.is_empty() {
+        return;
+    }
+    println!(
+        "the sandboxes of these Sessions still run, and a server on {} finds them again; deleting a Session ends its sandbox:",
+        folder.display()
+    );
+    for session in sessions {
+        println!("  {session}");
+    }
 }
 
 /// One Session from creation to its answer, then what the user needs next.
 async fn show(
     options: &Options,
-    folder: &std::path::Path,
-    origin: &str,
+    running: &cli::Running,
+    api: &Api,
     model: &Model,
     stages: &mut Stages,
+    made: &OnceLock<String>,
 ) -> anyhow::Result<()> {
     let core = Target::of(&options.data_dir).core()?;
     let provider = json!({"protocol": "responses", "base_url": model.base_url, "api_key": model.key.as_str().context("the model key is not text")?});
@@ -124,16 +167,16 @@ async fn show(
     .await
     .context("cannot set the demo's model")?;
 
-    let api_key_file = folder.join("api-key");
-    let api_key = read_secret(&api_key_file)?;
     println!("3. run a Session: {TASK}");
     let body = json!({"agent": {"model": model.name}, "environment": {"type": "openai_hosted"}, "input": TASK, "stream": true});
-    let answer = watch::session(origin, &api_key, &body, stages).await?;
+    let answer = watch::session(api, &body, stages, made).await?;
     println!("\nfinal answer: {answer}\n");
     print!("{}", stages.table());
 
+    let (origin, api_key_file) = (cli::origin(&running.ready), &running.api_key_file);
     let shown = if std::io::stdout().is_terminal() {
-        api_key.as_str().unwrap_or_default().to_owned()
+        let key = read_secret(api_key_file)?;
+        key.as_str().unwrap_or_default().to_owned()
     } else {
         format!("in {}", api_key_file.display())
     };
@@ -142,11 +185,11 @@ async fn show(
     println!(
         "program   save this as hello.py; `pip install openai` and `python hello.py` run it:\n"
     );
-    println!("{}", program(origin, &api_key_file, &model.name));
+    println!("{}", program(&origin, api_key_file, &model.name));
     Ok(())
 }
 
-fn program(origin: &str, api_key_file: &std::path::Path, model: &str) -> String {
+fn program(origin: &str, api_key_file: &Path, model: &str) -> String {
     format!(
         "  from openai import OpenAI\n  client = OpenAI(base_url=\"{origin}/v1\", api_key=open({:?}).read())\n  \
          session = {{\"agent\": {{\"model\": \"{model}\"}}, \"environment\": {{\"type\": \"openai_hosted\"}}, \"input\": \"Say hello.\"}}\n  \
@@ -227,7 +270,7 @@ mod tests {
     #[test]
     fn the_program_has_five_lines() {
         assert_eq!(
-            program("http://x", std::path::Path::new("/d/api-key"), "m")
+            program("http://x", Path::new("/d/api-key"), "m")
                 .lines()
                 .count(),
             5

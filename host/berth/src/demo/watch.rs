@@ -1,34 +1,26 @@
 //! Creating a Session with `stream: true` and showing each of its events as it happens.
 
+use super::api::Api;
 use super::stages::Stages;
 use anyhow::{Context, bail};
-use domain::Secret;
 use futures_util::StreamExt;
+use reqwest::Method;
 use serde_json::Value;
-use std::time::Duration;
+use std::sync::OnceLock;
 
-/// Longer silence than this means that the server is gone: it sends a comment well before.
-const SILENCE: Duration = Duration::from_secs(120);
-
-/// Creates the Session and shows its stream; the answer is the last message of the agent.
+/// Creates the Session and shows its stream; the answer is the last message of the agent. `made` gets the Session's id as
+/// soon as it has one.
 ///
 /// # Errors
 /// The Core refuses, the stream breaks, or the Turn fails.
 pub async fn session(
-    origin: &str,
-    key: &Secret,
+    api: &Api,
     body: &Value,
     stages: &mut Stages,
+    made: &OnceLock<String>,
 ) -> anyhow::Result<String> {
-    let http = reqwest::Client::builder()
-        .no_proxy()
-        .read_timeout(SILENCE)
-        .build()?;
-    let response = http
-        .post(format!("{origin}/v1/agents/sessions"))
-        .bearer_auth(key.as_str().context("the API key is not text")?)
-        .header("openai-beta", "agents=v1")
-        .header("content-type", "application/json")
+    let response = api
+        .sessions(Method::POST, "")?
         .body(body.to_string())
         .send()
         .await
@@ -51,7 +43,12 @@ pub async fn session(
         for event in frames.push(&piece.context("the event stream broke")?) {
             println!("   {:>7.3}  {}", stages.clock(), line(&event));
             match event["type"].as_str().unwrap_or_default() {
-                "agent.session.created" => stages.done("create the Session"),
+                "agent.session.created" => {
+                    stages.done("create the Session");
+                    if let Some(id) = event["session"]["id"].as_str() {
+                        made.get_or_init(|| id.to_owned());
+                    }
+                }
                 "agent.session.environment.ready" => stages.done("prepare the Environment"),
                 "agent.session.turn.output_text.delta" => stages.done("until the first word"),
                 "agent.session.turn.output_text.done" => {
