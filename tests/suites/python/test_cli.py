@@ -67,9 +67,35 @@ def test_no_core_says_how_to_start_one(tmp_path):
     assert asked.returncode == 1 and "berth serve --data-dir" in asked.stderr
 
 
-def test_the_plugins_are_listed():
-    listed = subprocess.run([berth.BERTH, "plugin", "list", "--json"], capture_output=True, text=True, timeout=30)
-    assert {plugin["id"] for plugin in json.loads(listed.stdout)} == {"harness-codex", "local", "mcp-bindings"}
+def local_provider(core, *more):
+    listed = {plugin["id"]: plugin for plugin in json.loads(core.cli("plugin", "list", "--json", *more).stdout)}
+    assert set(listed) == {"harness-codex", "local", "mcp-bindings"} and "here" not in listed["harness-codex"]
+    return listed["local"]["here"]
+
+
+def isolation_finding(core, *more):
+    found = json.loads(core.cli("doctor", "--json", *more, check=False).stdout)
+    return next(finding for finding in found if finding["what"] == "isolation")
+
+
+def test_the_isolation_level_is_shown_and_the_doctor_agrees(core):
+    """LOC-003: what a sandbox of this Core really has."""
+    here = local_provider(core)
+    assert here["ready"] and here["facts"]["isolation"] == "namespaces" and "processes" in here["facts"]["enforced_limits"]
+    assert isolation_finding(core)["state"].startswith("namespaces; enforced limits: ")
+    assert isolation_finding(core)["mend"] is None
+    assert "isolation: namespaces" in core.cli("plugin", "list").stdout
+    landlock = ("--local-isolation", "landlock")
+    assert local_provider(core, *landlock)["facts"]["isolation"] == "landlock"
+    assert isolation_finding(core, *landlock)["state"].startswith("landlock; ")
+
+
+def test_without_a_flag_the_running_core_decides_the_level(tmp_path):
+    server = berth.Server(tmp_path / "data", more=["--local-isolation", "landlock"]).start()
+    assert local_provider(server)["facts"]["isolation"] == "landlock"
+    assert isolation_finding(server)["state"].startswith("landlock; ")
+    server.stop()
+    assert local_provider(server)["facts"]["isolation"] == "namespaces"
 
 
 def demo(folder, *more):

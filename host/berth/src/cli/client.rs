@@ -56,7 +56,7 @@ impl Target {
         let (origin, key, whence) = match (&self.url, &self.core_key_file) {
             (Some(url), Some(file)) => (url.to_string(), file.clone(), "given by --url".to_owned()),
             _ => {
-                let Recorded { url, pid } = data_dir::recorded(&self.data_dir)?;
+                let Recorded { url, pid, .. } = data_dir::recorded(&self.data_dir)?;
                 (
                     url,
                     self.data_dir.join(data_dir::CORE_KEY),

@@ -1,11 +1,13 @@
 //! `berth doctor`: what this machine lacks, and the command that mends it.
 
-use super::show;
+use super::{local, show};
 use crate::data_dir::{self, HARNESSES};
 use clap::Args;
+use domain::provider::Health;
+use plugin_host::providers::providers;
 use serde_json::json;
 use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Below this much free space a Session soon fails in the middle: an installed Codex alone takes 0.4 GB.
@@ -14,9 +16,8 @@ const ENOUGH_DISK: u64 = 2_000_000_000;
 /// What to look at.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Data folder of the Core.
-    #[arg(long, value_name = "D", default_value = data_dir::DEFAULT)]
-    data_dir: PathBuf,
+    #[command(flatten)]
+    local: local::LocalOptions,
     /// Address that the Core is to listen on.
     #[arg(long, default_value = "127.0.0.1:8091", value_name = "ADDRESS")]
     listen: SocketAddr,
@@ -57,14 +58,13 @@ impl Finding {
 /// # Errors
 /// Something is missing.
 pub async fn run(options: Options) -> anyhow::Result<()> {
-    let mut findings = vec![
-        npm(),
-        namespaces(),
-        port(&options),
-        disk(&options.data_dir),
-        folder(&options.data_dir),
-    ];
-    findings.extend(harnesses(&options.data_dir)?);
+    let data_dir = &options.local.data_dir;
+    let mut findings = vec![npm()];
+    for provider in providers()? {
+        findings.push(isolation(&options.local.ask(provider).await?));
+    }
+    findings.extend([port(&options), disk(data_dir), folder(data_dir)]);
+    findings.extend(harnesses(data_dir)?);
     let ill = findings
         .iter()
         .filter(|finding| finding.mend.is_some())
@@ -107,53 +107,52 @@ fn npm() -> Finding {
     }
 }
 
-/// Whether the kernel lets us make a user namespace, which the `local` provider's best level needs (LOC-002).
-fn namespaces() -> Finding {
-    let tried = Command::new("unshare")
-        .args([
-            "--user",
-            "--map-root-user",
-            "--mount",
-            "--pid",
-            "--fork",
-            "true",
-        ])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    match tried {
-        Ok(status) if status.success() => {
-            Finding::well("isolation", "user, mount and pid namespaces work")
-        }
-        Ok(_) => {
-            let switch = [
-                "/proc/sys/kernel/unprivileged_userns_clone",
-                "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
-            ]
-            .into_iter()
-            .find(|path| Path::new(path).exists());
-            let mend = match switch {
-                Some(path) if path.ends_with("userns_clone") => "`sysctl -w kernel.unprivileged_userns_clone=1`".to_owned(),
-                Some(_) => "`sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`".to_owned(),
-                None => "`sysctl -w user.max_user_namespaces=15000`; inside a container, run it with the right to make user namespaces".to_owned(),
-            };
-            Finding::ill(
-                "isolation",
-                "this kernel refuses user namespaces; `local` then uses Landlock, or refuses hosted Sessions",
-                mend,
-            )
-        }
-        Err(_) => Finding::ill(
+/// The level that a Core here has, by the same trial as its own (LOC-002, LOC-003).
+fn isolation(health: &Health) -> Finding {
+    let level = local::fact(health, "isolation").unwrap_or("unavailable");
+    let limits = local::fact(health, "enforced_limits").unwrap_or_default();
+    let state = format!("{level}; enforced limits: {limits}");
+    match level {
+        "namespaces" => Finding::well("isolation", state),
+        "none" => Finding::ill(
             "isolation",
-            "cannot be tried: `unshare` is missing",
-            "install util-linux",
+            "none, as --local-isolation says: an agent reads what the Core can read",
+            "leave --local-isolation out",
+        ),
+        "landlock" => Finding::ill(
+            "isolation",
+            format!("{state}; weaker than namespaces"),
+            allow_namespaces(),
+        ),
+        _ => Finding::ill(
+            "isolation",
+            format!(
+                "hosted Sessions are refused: {}",
+                health.code.as_deref().unwrap_or(level)
+            ),
+            allow_namespaces(),
         ),
     }
 }
 
+/// How the kernel is told to let us make a user namespace, which the best level needs.
+fn allow_namespaces() -> String {
+    let exists = |path: &&str| Path::new(path).exists();
+    let switch = [
+        "/proc/sys/kernel/unprivileged_userns_clone",
+        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+    ]
+    .into_iter()
+    .find(exists);
+    match switch {
+        Some(path) if path.ends_with("userns_clone") => "`sysctl -w kernel.unprivileged_userns_clone=1`".to_owned(),
+        Some(_) => "`sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`".to_owned(),
+        None => "`sysctl -w user.max_user_namespaces=15000`; inside a container, run it with the right to make user namespaces".to_owned(),
+    }
+}
+
 fn port(options: &Options) -> Finding {
-    if let Ok(at) = data_dir::recorded(&options.data_dir) {
+    if let Ok(at) = data_dir::recorded(&options.local.data_dir) {
         return Finding::well(
             "port",
             format!(

@@ -9,6 +9,7 @@ mod doctor;
 mod harness;
 mod key;
 mod layers;
+mod local;
 mod log;
 mod model;
 mod plugin;

@@ -1,11 +1,12 @@
 //! `berth plugin list`: what is linked into this program, and what it is allowed to do.
 
-use super::show;
+use super::{local, show};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use plugin_host::contract::manifest::Manifest;
 use plugin_host::contract::registry;
-use serde_json::{Value, json};
+use plugin_host::providers::providers;
+use serde_json::{Map, Value, json};
 
 /// What to do with plugins.
 #[derive(Debug, Subcommand)]
@@ -17,6 +18,8 @@ pub enum Command {
 /// How to show them.
 #[derive(Debug, Args)]
 pub struct List {
+    #[command(flatten)]
+    local: local::LocalOptions,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -27,7 +30,21 @@ pub struct List {
 /// # Errors
 /// A built-in plugin has a broken manifest.
 pub async fn run(Command::List(list): Command) -> anyhow::Result<()> {
-    let plugins = all()?;
+    let mut plugins = all()?;
+    // LOC-003
+    for provider in providers()? {
+        let id = provider.manifest.id.clone();
+        let health = list.local.ask(provider).await?;
+        let told: Map<String, Value> = health
+            .facts
+            .iter()
+            .map(|(name, value)| (name.clone(), json!(value)))
+            .collect();
+        let shown = plugins.iter_mut().find(|plugin| plugin["id"] == id);
+        if let Some(plugin) = shown {
+            plugin["here"] = json!({"ready": health.ready, "code": health.code, "facts": told});
+        }
+    }
     if list.json {
         show::json(&json!(plugins));
         return Ok(());
@@ -35,16 +52,36 @@ pub async fn run(Command::List(list): Command) -> anyhow::Result<()> {
     let rows: Vec<_> = plugins
         .iter()
         .map(|plugin| {
-            ["kind", "id", "version", "transport", "permissions"]
+            let mut row = ["kind", "id", "version", "transport", "permissions"]
                 .map(|member| show::text(&plugin[member]))
-                .to_vec()
+                .to_vec();
+            row.push(here(&plugin["here"]));
+            row
         })
         .collect();
     show::table(
-        &["kind", "id", "version", "transport", "permissions"],
+        &[
+            "kind",
+            "id",
+            "version",
+            "transport",
+            "permissions",
+            "on this machine",
+        ],
         &rows,
     );
     Ok(())
+}
+
+/// What a provider can do on this machine, in one cell.
+fn here(health: &Value) -> String {
+    let Some(facts) = health["facts"].as_object() else {
+        return show::text(&Value::Null);
+    };
+    let facts = facts
+        .iter()
+        .map(|(name, value)| format!("{name}: {}", show::text(value)));
+    facts.collect::<Vec<_>>().join(", ")
 }
 
 fn all() -> anyhow::Result<Vec<Value>> {

@@ -97,7 +97,13 @@ pub enum Isolation {
 }
 
 impl Isolation {
-    fn chosen(self) -> machine::sandbox::Isolation {
+    /// As it is written on the command line.
+    fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    pub(super) fn chosen(self) -> machine::sandbox::Isolation {
         use machine::sandbox::{Isolation as Chosen, Level};
         match self {
             Self::Auto => Chosen::Auto,
@@ -174,7 +180,7 @@ pub async fn start(options: Options) -> anyhow::Result<Running> {
     let lock = Lock::take(&folder)?;
     let secrets = Secrets::open(&folder)?;
     let (api_key_file, first_start) = (secrets.api_key_file.clone(), secrets.first_start);
-    let installation = secrets.installation;
+    let (installation, isolation) = (secrets.installation, options.local_isolation);
     let listen = options.listen;
     let settings = settings(options, &folder, secrets)?;
 
@@ -186,6 +192,7 @@ pub async fn start(options: Options) -> anyhow::Result<Running> {
             let at = Recorded {
                 url: origin(ready),
                 pid: std::process::id(),
+                local_isolation: isolation.name(),
             };
             if let Err(error) = data_dir::record(&lock, &at) {
                 tracing::warn!(%error, "commands with --data-dir will not find this Core");

@@ -16,6 +16,8 @@ pub struct Recorded {
     pub url: String,
     /// Its process.
     pub pid: u32,
+    /// The isolation of its Environments on this machine, as `--local-isolation` says it.
+    pub local_isolation: String,
 }
 
 /// The folder is ours until this is dropped or the process ends.
@@ -50,7 +52,7 @@ impl Lock {
                 })
             }
             Err(TryLockError::WouldBlock) => match recorded(folder) {
-                Ok(Recorded { url, pid }) => {
+                Ok(Recorded { url, pid, .. }) => {
                     bail!(
                         "the data folder {} is in use by process {pid}, which answers at {url}; stop it first, or give this one another --data-dir",
                         folder.display()
@@ -123,6 +125,7 @@ mod tests {
         let at = Recorded {
             url: "http://127.0.0.1:1".into(),
             pid: 77,
+            local_isolation: "auto".into(),
         };
         record(&lock, &at).unwrap();
         assert_eq!(recorded(folder.path()).unwrap(), at);
