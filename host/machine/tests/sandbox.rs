@@ -233,6 +233,28 @@ fn inside_are_the_account_the_view_and_the_limits() {
     ground.end("view");
 }
 
+// LOC-006, LOC-008: processes are counted for each account, so two Cores of one machine never share one, even where both
+// begin at the same place of the range.
+#[test]
+fn two_cores_of_one_machine_give_their_sandboxes_different_accounts() {
+    if !is_root() {
+        return;
+    }
+    let grounds = [(); 2].map(|()| Ground::new(Isolation::Only(Level::Namespaces)));
+    let owners = grounds.each_ref().map(|ground| {
+        ground
+            .start("one", Kind::First, "echo end > seen; exec sleep 600")
+            .unwrap();
+        ground.left("one", "seen");
+        let workspace = ground.folder("one").join("workspace");
+        std::fs::metadata(workspace).unwrap().uid()
+    });
+    assert_ne!(owners[0], owners[1]);
+    for ground in &grounds {
+        ground.end("one");
+    }
+}
+
 // LOC-001, LOC-009: everything that a full-access agent could try, against sentinels readable for everybody.
 #[test]
 fn nothing_of_core_or_of_another_sandbox_can_be_read_from_inside() {

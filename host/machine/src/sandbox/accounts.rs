@@ -2,10 +2,13 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::hash::{Hash, Hasher};
 use std::io;
+use std::ops::RangeInclusive;
 
 use super::record;
 use super::types::Settings;
+use crate::sys;
 
 /// Held while an account is chosen and its record is written, so that two starts never choose the same.
 pub(super) struct Choice {
@@ -14,8 +17,10 @@ pub(super) struct Choice {
     pub(super) real_uid: Option<u32>,
 }
 
-/// Chooses the lowest account that no sandbox has.
-pub(super) fn choose(settings: &Settings) -> io::Result<Option<Choice>> {
+/// Chooses an account that neither a sandbox of ours has nor any process of this machine. The kernel counts processes by
+/// account, so two Cores must not give away the same one: each begins at its own place of the range, and what another one's
+/// sandboxes run under is seen in the process table.
+pub(super) fn choose(settings: &Settings, installation: &str) -> io::Result<Option<Choice>> {
     super::places::private_folder(&settings.root)?;
     let lock = fs::File::options()
         .create(true)
@@ -36,14 +41,23 @@ pub(super) fn choose(settings: &Settings) -> io::Result<Option<Choice>> {
             taken.extend(record::read(&sandbox)?.and_then(|record| record.real_uid));
         }
     }
-    let free = settings
-        .accounts
-        .clone()
-        .find(|uid| *uid != 0 && !taken.contains(uid));
+    taken.extend(sys::accounts()?);
+    let free = from(&settings.accounts, installation).find(|uid| *uid != 0 && !taken.contains(uid));
     Ok(free.map(|uid| Choice {
         _lock: lock,
         real_uid: Some(uid),
     }))
+}
+
+/// Every account of the range once, beginning at the installation's place. The place need not be the same in the next
+/// version: an account that was given is on record.
+fn from(accounts: &RangeInclusive<u32>, installation: &str) -> impl Iterator<Item = u32> {
+    let mut hash = std::hash::DefaultHasher::new();
+    installation.hash(&mut hash);
+    let (first, last) = (*accounts.start(), *accounts.end());
+    let count = u64::from(last.saturating_sub(first)) + 1;
+    let place = u32::try_from(hash.finish() % count).unwrap_or(0);
+    (first + place..=last).chain(first..first + place)
 }
 
 /// The folders in a folder, sorted; none if it is missing.
@@ -61,4 +75,40 @@ pub(super) fn folders(path: &std::path::Path) -> io::Result<Vec<std::path::PathB
     }
     found.sort();
     Ok(found)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn every_account_comes_once_wherever_an_installation_begins(first in 1..u32::MAX - 100, more in 0u32..100, installation in ".*") {
+            let range = first..=first + more;
+            let mut all: Vec<u32> = from(&range, &installation).collect();
+            all.sort_unstable();
+            prop_assert_eq!(all, range.collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn installations_begin_at_different_places() {
+        let range = 61184..=65519;
+        let places: HashSet<_> = (0..64)
+            .map(|number| from(&range, &format!("installation {number}")).next())
+            .collect();
+        assert!(places.len() > 56, "{} places", places.len());
+    }
+
+    #[test]
+    fn the_account_of_a_living_process_is_seen() {
+        assert!(
+            sys::accounts()
+                .unwrap()
+                .contains(&rustix::process::getuid().as_raw())
+        );
+    }
 }

@@ -62,7 +62,8 @@ pub(super) fn start(
 }
 
 fn make(settings: &Settings, place: &Place, whose: &Identity) -> Result<Record, Refusal> {
-    let choice = accounts::choose(settings).map_err(Refusal::unknown("accounts_unreadable"))?;
+    let choice = accounts::choose(settings, &whose.installation)
+        .map_err(Refusal::unknown("accounts_unreadable"))?;
     let choice = choice.ok_or(Refusal::Refused("accounts_exhausted"))?;
     let record = Record {
         whose: whose.clone(),

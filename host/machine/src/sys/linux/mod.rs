@@ -7,7 +7,7 @@ mod processes;
 pub(crate) use files::{keep_to_ourselves, receive_files, send_files};
 pub(crate) use namespaces::{Spaces, map_ids, unshare};
 pub(crate) use processes::{
-    Process, become_subreaper, before_exec, boot_id, children, descendants, descendants_of,
-    die_with_parent, kill_child, open_process, process, reap_child, reap_ended, signal,
-    usage_below, wait_any,
+    Process, accounts, become_subreaper, before_exec, boot_id, children, descendants,
+    descendants_of, die_with_parent, kill_child, open_process, process, reap_child, reap_ended,
+    signal, usage_below, wait_any,
 };

@@ -65,6 +65,23 @@ fn table() -> io::Result<Vec<Process>> {
     Ok(table)
 }
 
+/// The accounts that processes run under. The owner of a folder in `/proc` would not do: a process that hides its memory
+/// has root's there.
+pub(crate) fn accounts() -> io::Result<HashSet<u32>> {
+    let mut found = HashSet::new();
+    for entry in std::fs::read_dir("/proc")? {
+        let path = entry?.path().join("status");
+        // Not a process, or one that ended meanwhile.
+        let Ok(status) = std::fs::read_to_string(path) else {
+            continue;
+        };
+        let accounts = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+        let accounts = accounts.unwrap_or_default().split_whitespace();
+        found.extend(accounts.filter_map(|uid| uid.parse::<u32>().ok()));
+    }
+    Ok(found)
+}
+
 fn own_pid() -> u32 {
     getpid().as_raw_nonzero().get().unsigned_abs()
 }
