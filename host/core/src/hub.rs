@@ -107,12 +107,17 @@ impl Hub {
             .filter_map(Weak::upgrade)
             .collect();
         for room in rooms {
-            match self.store.read().last_event(room.base.id).await {
-                Ok(Some(number)) => room.committed(number),
-                Ok(None) => room.ended.cancel(),
-                Err(error) => {
-                    tracing::warn!(%error, "the newest event of a Session could not be read")
-                }
+            self.look(&room).await;
+        }
+    }
+
+    /// Looks at a room's Session in the store.
+    pub(crate) async fn look(&self, room: &Room) {
+        match self.store.read().last_event(room.base.id).await {
+            Ok(Some(number)) => room.committed(number),
+            Ok(None) => room.ended.cancel(),
+            Err(error) => {
+                tracing::warn!(%error, "the newest event of a Session could not be read")
             }
         }
     }

@@ -142,6 +142,7 @@ fn start(
             harnesses,
             allow_loopback_model_urls: settings.allow_loopback_model_urls,
             stop,
+            drained: CancellationToken::new(),
         });
         Ok(Started {
             ready: Ready {
@@ -151,7 +152,7 @@ fn start(
             core,
             execution,
             listener,
-            limits: Limits::new(settings.max_connections, settings.drain),
+            limits: Limits::new(settings.max_connections),
         })
     })
 }
@@ -161,16 +162,27 @@ impl Started {
     fn run(self) -> BoxFuture<'static, Result<(), ServeError>> {
         Box::pin(async move {
             let (store, stop) = (self.core.store.clone(), self.core.stop.clone());
-            let following = tokio::spawn(self.core.hub.clone().run(stop.clone()));
+            let drained = self.core.drained.clone();
+            let closed = CancellationToken::new();
+            let following = tokio::spawn(self.core.hub.clone().run(closed.clone()));
             let api = Arc::new(Api::new(self.core));
-            let accepting = accept(self.listener, self.limits, api, stop.clone());
+            // What is in flight is settled and the last observations are written; readers see them, then they end.
+            let (stopping, settled) = (stop.clone(), drained.clone());
+            let settling = tokio::spawn(async move {
+                stopping.cancelled().await;
+                self.execution.ended().await;
+                settled.cancel();
+            });
+            let accepting = accept(self.listener, self.limits, api, stop.clone(), drained);
             let outcome = tokio::select! {
                 () = accepting => Ok(()),
                 error = store.failed() => Err(error.into()),
             };
             stop.cancel();
-            // What is in flight is settled and the last observations are written before the store closes.
-            self.execution.ended().await;
+            if let Err(error) = settling.await {
+                tracing::error!(%error, "the drain ended badly");
+            }
+            closed.cancel();
             // The hub only reads; there is nothing of it to lose.
             let _ = following.await;
             store.close().await;

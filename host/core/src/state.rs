@@ -28,6 +28,8 @@ pub(crate) struct Core {
     pub harnesses: Harnesses,
     /// Admit plain `http` model URLs on loopback addresses.
     pub allow_loopback_model_urls: bool,
-    /// Cancelled when the drain begins: streams end, waits are given up.
+    /// Cancelled when the drain begins: waits are given up, no stream is opened.
     pub stop: CancellationToken,
+    /// Cancelled when nothing more will be committed: streams end after the last event.
+    pub drained: CancellationToken,
 }

@@ -53,8 +53,11 @@ pub(crate) enum ApiError {
     },
     /// E503-01.
     AuthenticationUnavailable,
-    /// E503-02.
-    ExecutionUnavailable,
+    /// E503-02; true as for `Internal`.
+    ExecutionUnavailable {
+        /// A keyless input was admitted or may have been.
+        effect_unknown: bool,
+    },
     /// E503-03.
     StreamUnavailable,
     /// E503-04.
@@ -134,6 +137,11 @@ impl Row {
 }
 
 impl ApiError {
+    /// E503-02 where nothing was written.
+    pub(crate) const EXECUTION_UNAVAILABLE: Self = Self::ExecutionUnavailable {
+        effect_unknown: false,
+    };
+
     fn row(&self) -> Row {
         match self {
             Self::Beta => Row::bad(
@@ -196,10 +204,14 @@ impl ApiError {
                 row.should_retry = Some(true);
                 row
             }
-            Self::ExecutionUnavailable => Row::unavailable(
-                "execution_unavailable",
-                "Execution is not available on this service.",
-            ),
+            Self::ExecutionUnavailable { effect_unknown } => {
+                let mut row = Row::unavailable(
+                    "execution_unavailable",
+                    "Execution is not available on this service.",
+                );
+                row.should_retry = effect_unknown.then_some(false);
+                row
+            }
             Self::StreamUnavailable => Row::unavailable(
                 "stream_unavailable",
                 "Live events are not available on this service.",
@@ -299,7 +311,7 @@ fn refused(refusal: &Refusal) -> Row {
             effect_unknown: false,
         }
         .row(),
-        Refusal::ExecutionUnavailable => ApiError::ExecutionUnavailable.row(),
+        Refusal::ExecutionUnavailable => ApiError::EXECUTION_UNAVAILABLE.row(),
     };
     if refusal.retry_is_useless() {
         row.should_retry = Some(false);

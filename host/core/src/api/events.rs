@@ -68,17 +68,29 @@ pub(crate) async fn submit(call: Call) -> Result<Reply, ApiError> {
             })?;
     match admission {
         Admission::Stored { .. } => {}
-        Admission::Waits { reservation_id } => wait(&call, session, reservation_id).await?,
+        Admission::Waits { reservation_id } => {
+            wait(&call, session, reservation_id)
+                .await
+                .map_err(|error| match error {
+                    // The reservation stays: sent again without a key, the same input could be admitted twice (WB-2).
+                    ApiError::ExecutionUnavailable { .. } => ApiError::ExecutionUnavailable {
+                        effect_unknown: keyless,
+                    },
+                    other => other,
+                })?;
+        }
     }
     Ok(Reply::empty(StatusCode::ACCEPTED))
 }
 
 /// Waits until the reservation is settled, outside any transaction, at most six minutes (S-RES-3, ENV-189, ENV-190). Giving
-/// up changes nothing: the reservation stays (ENV-191).
+/// up changes nothing: the reservation stays (ENV-191). A drain promotes nothing more, so it ends the wait after a last look
+/// (R9).
 async fn wait(call: &Call, session: SessionId, reservation: ReservationId) -> Result<(), ApiError> {
     let mut commits = call.core.store.commits();
     let given_up = Instant::now() + domain::time::RESERVATION_WAIT;
     loop {
+        let draining = call.core.stop.is_cancelled();
         let found = call
             .core
             .store
@@ -97,20 +109,20 @@ async fn wait(call: &Call, session: SessionId, reservation: ReservationId) -> Re
             // Its Session was deleted and swept: a pending reservation prevents that, so it was settled before.
             None => return Err(ApiError::NotFound),
         }
-        if Instant::now() >= given_up || !is_owned(call).await? {
-            return Err(ApiError::ExecutionUnavailable);
+        if draining || Instant::now() >= given_up || !is_owned(call).await? {
+            return Err(ApiError::EXECUTION_UNAVAILABLE);
         }
         let look = tokio::time::sleep(LOOK);
         tokio::pin!(look);
         loop {
             tokio::select! {
-                () = call.core.stop.cancelled() => return Err(ApiError::ExecutionUnavailable),
+                () = call.core.stop.cancelled() => break,
                 () = &mut look => break,
                 commit = commits.recv() => match commit {
                     Ok(commit) if commit.session == session => break,
                     Ok(_) => {}
                     Err(RecvError::Lagged(_)) => break,
-                    Err(RecvError::Closed) => return Err(ApiError::ExecutionUnavailable),
+                    Err(RecvError::Closed) => return Err(ApiError::EXECUTION_UNAVAILABLE),
                 },
             }
         }

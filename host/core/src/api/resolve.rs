@@ -49,7 +49,7 @@ pub(crate) async fn resolve(
     let placement = placement(&creation.environment);
     if placement == Placement::Hosted && !core.hosts {
         // Unconfigured or unusable: refused before anything is stored (SP-2.1, LOC-002).
-        return Err(ApiError::ExecutionUnavailable);
+        return Err(ApiError::EXECUTION_UNAVAILABLE);
     }
     admission::check_declared(&effective.configuration, &agent, declaration, placement)?;
     if !declaration.models.protocols.contains(&chosen.view.protocol) {

@@ -97,6 +97,7 @@ pub(crate) fn open(
         ready: VecDeque::new(),
         opened: false,
         ended: false,
+        last: false,
         left: Instant::now(),
         sent: Instant::now(),
     };
@@ -136,6 +137,8 @@ struct Reader {
     ready: VecDeque<Frame>,
     opened: bool,
     ended: bool,
+    /// The process has drained: what is committed is sent, then the stream ends.
+    last: bool,
     /// When the client was last handed something.
     left: Instant,
     /// When something was last sent, comments included.
@@ -154,7 +157,7 @@ impl Reader {
             return Some(self.send(Bytes::from_static(OPENING)));
         }
         loop {
-            if self.room.ended().is_cancelled() || self.core.stop.is_cancelled() {
+            if self.room.ended().is_cancelled() {
                 return None;
             }
             if let Some(frame) = self.ready.pop_front() {
@@ -172,6 +175,9 @@ impl Reader {
                 }
                 self.fetch(newest).await?;
                 continue;
+            }
+            if self.last {
+                return None;
             }
             if let Some(comment) = self.wait().await? {
                 return Some(self.send(comment));
@@ -196,7 +202,11 @@ impl Reader {
     async fn wait(&mut self) -> Option<Option<Bytes>> {
         tokio::select! {
             () = self.room.ended().cancelled() => None,
-            () = self.core.stop.cancelled() => None,
+            () = self.core.drained.cancelled() => {
+                self.last = true;
+                self.core.hub.look(&self.room).await;
+                Some(None)
+            }
             changed = self.news.changed() => changed.ok().map(|()| None),
             () = tokio::time::sleep(KEY_EVERY) => {
                 if !self.core.keys.is_valid(&self.core.store, self.key).await {

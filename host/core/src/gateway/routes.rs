@@ -68,7 +68,7 @@ pub(crate) async fn socket(mut call: Call) -> Result<Reply, ApiError> {
     }
     let gateway = call.core.gateway.clone();
     // Nobody may answer a `hello` before the former owner's observations are closed (SC-9.5).
-    let owner = gateway.owner().ok_or(ApiError::ExecutionUnavailable)?;
+    let owner = gateway.owner().ok_or(ApiError::EXECUTION_UNAVAILABLE)?;
     let upgrade = WebSocketUpgrade::from_request_parts(&mut call.parts, &())
         .await
         .map_err(|_| MachineError::Upgrade)?;

@@ -96,12 +96,14 @@ impl Fixture {
                 .unwrap_or_else(|_| unreachable!("nothing is named")),
             allow_loopback_model_urls: false,
             stop: stop.clone(),
+            drained: stop.clone(),
         });
         let api = Arc::new(Api::new(core));
         tokio::spawn(accept(
             listener,
-            Limits::new(16, SOON),
+            Limits::new(16),
             api.clone(),
+            stop.clone(),
             stop.clone(),
         ));
         Self {

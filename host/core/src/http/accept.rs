@@ -26,18 +26,18 @@ pub(crate) struct Limits {
     pub header: Duration,
     /// A write that makes no progress for so long ends the connection (S-LS-4).
     pub write: Duration,
-    /// Open connections have this long to end once the process drains.
-    pub drain: Duration,
+    /// Open connections have this long to end once nothing more happens that they could wait for.
+    pub last: Duration,
 }
 
 impl Limits {
     /// The limits of a Core with its operator's figures.
-    pub(crate) fn new(connections: usize, drain: Duration) -> Self {
+    pub(crate) fn new(connections: usize) -> Self {
         Self {
             connections,
             header: Duration::from_secs(15),
             write: Duration::from_secs(5),
-            drain,
+            last: Duration::from_secs(5),
         }
     }
 }
@@ -54,12 +54,13 @@ pub(crate) trait Answer: Send + Sync + 'static {
     ) -> impl Future<Output = Response<Body>> + Send;
 }
 
-/// Accepts connections until `stop`, then waits for open ones.
+/// Accepts connections until `stop`. Open ones may then go on until `drained`, and end shortly after it.
 pub(crate) async fn accept<A: Answer>(
     listener: TcpListener,
     limits: Limits,
     answer: Arc<A>,
     stop: CancellationToken,
+    drained: CancellationToken,
 ) {
     let permits = Arc::new(Semaphore::new(limits.connections));
     let connections = TaskTracker::new();
@@ -80,14 +81,16 @@ pub(crate) async fn accept<A: Answer>(
         }
     }
     connections.close();
-    if tokio::time::timeout(limits.drain, connections.wait())
-        .await
-        .is_err()
-    {
-        tracing::warn!(
+    let last = async {
+        drained.cancelled().await;
+        tokio::time::sleep(limits.last).await;
+    };
+    tokio::select! {
+        () = connections.wait() => {}
+        () = last => tracing::warn!(
             open = connections.len(),
             "connections are still open at the end of the drain"
-        );
+        ),
     }
 }
 
@@ -173,6 +176,7 @@ mod tests {
         address: std::net::SocketAddr,
         script: Arc<Script>,
         stop: CancellationToken,
+        drained: CancellationToken,
         task: tokio::task::JoinHandle<()>,
     }
 
@@ -183,19 +187,26 @@ mod tests {
             go: Notify::new(),
             waiting: Notify::new(),
         });
-        let stop = CancellationToken::new();
+        let (stop, drained) = (CancellationToken::new(), CancellationToken::new());
         let limits = Limits {
             connections,
             header: SHORT,
             write: SHORT,
-            drain: PATIENCE,
+            last: SHORT,
         };
-        let task = tokio::spawn(accept(listener, limits, script.clone(), stop.clone()));
+        let accepting = accept(
+            listener,
+            limits,
+            script.clone(),
+            stop.clone(),
+            drained.clone(),
+        );
         Server {
             address,
             script,
             stop,
-            task,
+            drained,
+            task: tokio::spawn(accepting),
         }
     }
 
@@ -268,6 +279,19 @@ mod tests {
         assert!(!server.task.is_finished());
         server.script.go.notify_one();
         assert!(answered(&mut busy).await);
+        tokio::time::timeout(PATIENCE, server.task)
+            .await
+            .expect("the drain ends")
+            .unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_request_without_end_does_not_hold_the_drain() {
+        let server = server(4).await;
+        let _hung = ask(&server, "/wait").await;
+        server.script.waiting.notified().await;
+        server.stop.cancel();
+        server.drained.cancel();
         tokio::time::timeout(PATIENCE, server.task)
             .await
             .expect("the drain ends")

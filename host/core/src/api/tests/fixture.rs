@@ -83,8 +83,9 @@ impl Fixture {
             harnesses: Harnesses::new(vec![declaration()], None, None).unwrap(),
             allow_loopback_model_urls: false,
             stop,
+            drained: CancellationToken::new(),
         });
-        tokio::spawn(core.hub.clone().run(core.stop.clone()));
+        tokio::spawn(core.hub.clone().run(core.drained.clone()));
         let api = Arc::new(Api::new(core.clone()));
         Self {
             database,

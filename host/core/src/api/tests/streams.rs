@@ -237,7 +237,7 @@ async fn ten_readers_see_every_event_once_and_in_order() {
 }
 
 #[tokio::test]
-async fn a_drain_ends_streams_and_refuses_new_ones() {
+async fn a_drain_shows_the_last_events_then_ends_streams_and_refuses_new_ones() {
     let fixture = Fixture::new().await;
     fixture.default_model().await;
     let session = fixture
@@ -250,7 +250,17 @@ async fn a_drain_ends_streams_and_refuses_new_ones() {
         .into_body();
     assert!(chunk(&mut body).await.is_some());
     fixture.core.stop.cancel();
-    assert_eq!(chunk(&mut body).await, None);
+    // What still ends while the process drains is seen (SC-2.9), also if its wake comes after the end of the drain.
+    assert_eq!(fixture.post(&path, CANCEL).await.status, 202);
+    fixture.core.drained.cancel();
+    let mut last = Vec::new();
+    while let Some(text) = chunk(&mut body).await {
+        last.push(text);
+    }
+    assert!(
+        last.concat().contains("agent.session.turn.cancelled"),
+        "{last:?}"
+    );
     let refused = fixture.get(&path).await;
     assert_eq!(
         (refused.status, refused.json()["error"]["code"].as_str()),
