@@ -36,6 +36,9 @@ pub struct Turn {
     pub output_items: u32,
     /// Highest run event `seq` applied (RP-11.2).
     pub run_seq: u64,
+    /// Claimed, and certainly never begun by the harness: no native history comes from it (RP-10.18).
+    #[serde(default)]
+    pub never_began: bool,
 }
 
 /// State of a Turn with the data valid in it.

@@ -139,7 +139,7 @@ impl Flight {
             if claimed.cancel {
                 // Nothing native happened, and it is certain (T21, D12).
                 let mut effects = vec![Effect::Release(self.prepare)];
-                effects.extend(self.finish(Ending::Cancelled));
+                effects.extend(self.finish(Ending::NeverBegan));
                 return stay(effects);
             }
             self.stage = Stage::Asked;
@@ -186,7 +186,7 @@ impl Flight {
             }
             (Stage::Asked | Stage::Sent, StartAnswer::Started) => self.running(),
             (Stage::Asked | Stage::Sent, StartAnswer::Rejected) if self.cancel_sent.is_some() => {
-                self.finish(Ending::Cancelled)
+                self.finish(Ending::NeverBegan)
             }
             // The right is used up: no second Start (D11).
             (Stage::Asked | Stage::Sent, StartAnswer::Rejected) => {

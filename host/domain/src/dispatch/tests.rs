@@ -348,7 +348,7 @@ fn a_cancel_before_start_ends_the_turn_without_native_work() {
     world.request_cancel();
     let effects = world.read();
     assert!(
-        matches!(effects.as_slice(), [Effect::Release(_), last] if *last == finish(run, Ending::Cancelled))
+        matches!(effects.as_slice(), [Effect::Release(_), last] if *last == finish(run, Ending::NeverBegan))
     );
 }
 

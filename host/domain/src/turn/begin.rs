@@ -31,6 +31,7 @@ pub(crate) fn begin(
         native_session: None,
         output_items: 0,
         run_seq: 0,
+        never_began: false,
     };
     draft.state.turn = Some(turn);
     draft.state.inputs.clear();

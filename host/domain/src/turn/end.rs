@@ -16,10 +16,25 @@ use crate::{Refusal, RunId, SessionState, Timestamp, projection};
 pub enum Ending {
     /// The Run ended without an error; or, while capturing, every output is staged and verified (T14, T16, T20).
     Completed,
-    /// The cancel is confirmed, or nothing native ever ran (T19, T21); while capturing: the copy was dropped (T18).
+    /// The cancel is confirmed (T19); while capturing: the copy was dropped (T18).
     Cancelled,
+    /// A cancel came before the Start, or the Start was refused to it: nothing native ever ran (T21).
+    NeverBegan,
     /// It cannot be called anything better (T17, T22).
     Failed(TurnFailure),
+}
+
+impl Ending {
+    /// Certainly no native work began: the Start was not sent, or refused.
+    fn never_began(self) -> bool {
+        matches!(
+            self,
+            Self::NeverBegan
+                | Self::Failed(
+                    TurnFailure::PreparationStartFailed | TurnFailure::DeviceDisconnected
+                )
+        )
+    }
 }
 
 /// Answer of [`settle`] and [`finish`].
@@ -80,6 +95,9 @@ pub fn finish(
             draft.write(Write::PutArtifact(artifact));
         }
     }
+    if let Some(turn) = &mut draft.state.turn {
+        turn.never_began = ending.never_began() && turn.run_seq == 0;
+    }
     super::end(&mut draft, outcome, cx.now);
     Ok(draft.decide(Settled::Ended(outcome)))
 }
@@ -89,7 +107,7 @@ fn of_capture(ending: Ending, cancelled: bool) -> Outcome {
     match ending {
         _ if cancelled => Outcome::Cancelled,
         Ending::Completed => Outcome::Completed,
-        Ending::Cancelled | Ending::Failed(_) => Outcome::Failed {
+        Ending::Cancelled | Ending::NeverBegan | Ending::Failed(_) => Outcome::Failed {
             cause: TurnFailure::ArtifactCaptureFailed,
         },
     }
@@ -101,7 +119,8 @@ fn of_run(state: &SessionState, ending: Ending, cancelled: bool) -> Option<Outco
     let failed = |cause| Some(Outcome::Failed { cause });
     match ending {
         Ending::Failed(cause) => failed(cause), // T22
-        Ending::Cancelled if cancelled => Some(Outcome::Cancelled), // T19, T21
+        Ending::Cancelled | Ending::NeverBegan if cancelled => Some(Outcome::Cancelled), // T19, T21
+        Ending::NeverBegan => failed(TurnFailure::PreparationStartFailed),
         Ending::Cancelled => failed(TurnFailure::EngineFailed { class: None }), // nobody asked for it
         // T20: with an Environment a requested cancel always prevents `completed` (D14).
         Ending::Completed if cancelled && environment => Some(Outcome::Cancelled),

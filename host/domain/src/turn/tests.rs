@@ -349,6 +349,32 @@ fn an_unapplied_input_forbids_completion() {
 }
 
 #[test]
+fn t21_what_never_began_natively_leaves_no_history() {
+    // RP-10.18: only what is certain counts; every other failure may have a native trace.
+    for (ending, never_began) in [
+        (Ending::NeverBegan, true),
+        (Ending::Failed(TurnFailure::PreparationStartFailed), true),
+        (Ending::Failed(TurnFailure::DeviceDisconnected), true),
+        (Ending::Failed(TurnFailure::DeliveryUnknown), false),
+        (Ending::Cancelled, false),
+    ] {
+        let mut world = World::running(Placement::None);
+        world.cancel().unwrap();
+        world.finish(ending);
+        assert_eq!(
+            world.model.newest_turn().unwrap().never_began,
+            never_began,
+            "{ending:?}"
+        );
+    }
+    let mut unasked = World::running(Placement::None);
+    assert_eq!(
+        unasked.finish(Ending::NeverBegan),
+        failed(TurnFailure::PreparationStartFailed)
+    );
+}
+
+#[test]
 fn a_run_cancelled_by_nobody_failed() {
     let mut world = World::running(Placement::None);
     assert_eq!(

@@ -296,7 +296,8 @@ impl Reader<'_> {
         Ok(row.is_some())
     }
 
-    /// The native session to continue with, and whether any Turn of the Session ever started (S-TURN-8).
+    /// The native session to continue with, and whether a Turn of the Session may have begun natively (S-TURN-8, RP-10.18):
+    /// one whose Start was certainly never sent or was refused left no history to look for.
     ///
     /// # Errors
     /// What the database says.
@@ -318,7 +319,7 @@ impl Reader<'_> {
             .await?;
             for row in &rows {
                 let turn: Turn = json_column(row, "turns", "body")?;
-                started |= turn.started_at.is_some();
+                started |= turn.started_at.is_some() && !turn.never_began;
                 if turn.native_session.is_some() {
                     return Ok((turn.native_session, started));
                 }

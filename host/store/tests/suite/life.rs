@@ -213,6 +213,29 @@ both! {
         fixture.store.close().await;
     }
 
+    /// RP-10.18: a Turn that certainly never began asks no later one for its history; an uncertain one does.
+    async fn native_history_is_asked_for_only_where_it_may_exist(db: TestDatabase) {
+        let fixture = Fixture::new(&db).await;
+        let session = fixture.create(Placement::None, &["hi"]).await;
+        let machine = fixture.bind(session).await;
+        assert_eq!(fixture.store.read().native_session(session).await.unwrap(), (None, false));
+        for (ending, may_exist) in [
+            (Ending::NeverBegan, false),
+            (Ending::Failed(TurnFailure::PreparationStartFailed), false),
+            (Ending::Failed(TurnFailure::DeviceDisconnected), false),
+            (Ending::Failed(TurnFailure::DeliveryUnknown), true),
+            (Ending::Failed(TurnFailure::PreparationStartFailed), true),
+        ] {
+            let run = fixture.claim_queued(machine).await;
+            fixture.cancel(session).await;
+            fixture.write(FinishTurn { session, run, ending, captured: Vec::new() }).await;
+            assert_eq!(fixture.store.read().native_session(session).await.unwrap(), (None, may_exist), "{ending:?}");
+            fixture.send(session, &["next"], None).await;
+        }
+        fixture.check(true).await;
+        fixture.store.close().await;
+    }
+
     /// 4.6: a new owner settles what the former one left, once.
     async fn recovery_settles_what_an_owner_left_behind(db: TestDatabase) {
         let fixture = Fixture::new(&db).await;
