@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::artifact::CapturedFile;
-use domain::dispatch::{Dispatch, Effect, Fresh, Input, Phase, PrepareAnswer, StartAnswer};
+use domain::dispatch::{
+    Dispatch, Effect, Fresh, Input, JournalFault, Phase, PrepareAnswer, StartAnswer,
+};
 use domain::run::PrepareState;
 use domain::{PrepareId, RunId, SessionId};
 use futures_util::StreamExt;
@@ -270,10 +272,7 @@ impl Actor {
             }
             Some(RunSignal::Broken(RunBreak::Gap | RunBreak::Overflow)) => {
                 self.journal = None;
-                vec![Input::JournalBroken {
-                    run,
-                    storage: false,
-                }]
+                vec![Input::JournalBroken(run, JournalFault::Stream)]
             }
             Some(RunSignal::Broken(RunBreak::Lost)) | None => {
                 self.journal = None;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use domain::dispatch::{Input, RunEnd};
+use domain::dispatch::{Input, JournalFault, RunEnd};
 use domain::projection::Append;
 use domain::run::{Binding, RunEvent, RunFailure, TurnStatus};
 use domain::turn::FailureClass;
@@ -113,10 +113,7 @@ impl Journal {
             Err(WriteError::Store(StoreError::LeaseLost)) => return vec![Input::Stop],
             Err(error) => {
                 tracing::error!(session = %self.session, run = %self.run, %error, "events could not be stored");
-                return vec![Input::JournalBroken {
-                    run: self.run,
-                    storage: true,
-                }];
+                return vec![Input::JournalBroken(self.run, JournalFault::Storage)];
             }
         };
         let mut inputs = Vec::new();
@@ -131,11 +128,13 @@ impl Journal {
             );
             self.failure = Some(failure);
         }
-        if appended.gap.is_some() || appended.invalid_call {
-            inputs.push(Input::JournalBroken {
-                run: self.run,
-                storage: false,
-            });
+        let fault = match (appended.invalid_call, appended.gap) {
+            (true, _) => Some(JournalFault::Call),
+            (false, Some(_)) => Some(JournalFault::Stream),
+            (false, None) => None,
+        };
+        if let Some(fault) = fault {
+            inputs.push(Input::JournalBroken(self.run, fault));
             return inputs;
         }
         match appended.done {

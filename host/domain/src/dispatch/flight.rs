@@ -110,13 +110,8 @@ impl Flight {
                 stay(self.cancelled(answer))
             }
             (_, Input::Ended(run, end)) if run == self.run => stay(self.ended(end)),
-            (_, Input::JournalBroken { run, storage }) if run == self.run => {
-                let cause = if storage {
-                    TurnFailure::EventPersistenceFailed
-                } else {
-                    TurnFailure::EventStreamIncomplete
-                };
-                stay(self.fail_and_abandon(cause))
+            (_, Input::JournalBroken(run, fault)) if run == self.run => {
+                stay(self.fail_and_abandon(fault.cause()))
             }
             (_, Input::Tick) => stay(self.tick(now)),
             _ => stay(Vec::new()),

@@ -3,6 +3,7 @@
 use super::ending::{Ending, RunEnd};
 use super::view::{Delivery, PeerView, Waiting, WorkView};
 use crate::run::PrepareCode;
+use crate::turn::TurnFailure;
 use crate::{ConnectionId, ExecutorId, PrepareId, RunId, TurnId};
 
 /// One thing that happened.
@@ -41,13 +42,8 @@ pub enum Input {
     Cancelled(CancelAnswer),
     /// The Run ended and everything before it is committed.
     Ended(RunId, RunEnd),
-    /// The journal has a gap, overflowed or could not be stored (RP-11.9).
-    JournalBroken {
-        /// The Run.
-        run: RunId,
-        /// True if the store failed, false if the stream did.
-        storage: bool,
-    },
+    /// The journal cannot go on (RP-11.9).
+    JournalBroken(RunId, JournalFault),
     /// `SettleRun` was answered.
     Settled(SettleAnswer),
     /// The copy of `outputs/` ended.
@@ -60,6 +56,28 @@ pub enum Input {
     Tick,
     /// The execution lease is lost, or the process drains (X18).
     Stop,
+}
+
+/// Why a journal cannot go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JournalFault {
+    /// The store failed.
+    Storage,
+    /// The stream has a gap or overflowed.
+    Stream,
+    /// A function call came again with other content (RP-14.1).
+    Call,
+}
+
+impl JournalFault {
+    /// The cause that its Turn fails with.
+    pub(super) fn cause(self) -> TurnFailure {
+        match self {
+            Self::Storage => TurnFailure::EventPersistenceFailed,
+            Self::Stream => TurnFailure::EventStreamIncomplete,
+            Self::Call => TurnFailure::FunctionCallInvalid,
+        }
+    }
 }
 
 /// Answer to `bind`.

@@ -19,8 +19,8 @@ mod view;
 
 pub use ending::{Ending, RunEnd};
 pub use input::{
-    BindAnswer, CancelAnswer, Capture, ClaimAnswer, DeliveryAnswer, Effect, Input, PrepareAnswer,
-    SettleAnswer, StartAnswer,
+    BindAnswer, CancelAnswer, Capture, ClaimAnswer, DeliveryAnswer, Effect, Input, JournalFault,
+    PrepareAnswer, SettleAnswer, StartAnswer,
 };
 pub use machine::{CANCEL_CONFIRMATION, Dispatch, Fresh, Phase};
 pub use needs::needs;

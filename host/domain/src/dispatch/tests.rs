@@ -599,14 +599,15 @@ fn a_cancel_without_a_receipt_is_unconfirmed_after_fifteen_seconds() {
 // RP-11.9, D30.
 #[test]
 fn a_broken_journal_fails_the_turn_and_tells_the_runtime() {
-    for (storage, cause) in [
-        (true, TurnFailure::EventPersistenceFailed),
-        (false, TurnFailure::EventStreamIncomplete),
+    for (fault, cause) in [
+        (JournalFault::Storage, TurnFailure::EventPersistenceFailed),
+        (JournalFault::Stream, TurnFailure::EventStreamIncomplete),
+        (JournalFault::Call, TurnFailure::FunctionCallInvalid),
     ] {
         let mut world = World::hosted();
         let run = world.running();
         assert_eq!(
-            world.feed(Input::JournalBroken { run, storage }),
+            world.feed(Input::JournalBroken(run, fault)),
             [failed(run, cause), Effect::Abandon(run)]
         );
     }
