@@ -29,9 +29,15 @@ pub(crate) async fn add(
     events: &[EventPayload],
     now: Timestamp,
 ) -> Result<u64, StoreError> {
-    let last = sessions::take_numbers(conn, session, events.len() as u64).await?;
+    let bodies = events.iter().map(to_json).collect::<Result<Vec<_>, _>>()?;
+    let deltas = events.iter().zip(&bodies);
+    let delta_bytes = deltas
+        .filter(|(event, _)| event.delta_of().is_some())
+        .map(|(_, body)| body.len() as u64)
+        .sum();
+    let last = sessions::take_numbers(conn, session, events.len() as u64, delta_bytes).await?;
     let first = last + 1 - events.len() as u64;
-    for (number, event) in (first..).zip(events) {
+    for ((number, event), body) in (first..).zip(events).zip(bodies) {
         let delta = event.delta_of();
         sqlx::query(
             "INSERT INTO events (session_id, number, id, version, delta_of, part, at, body) \
@@ -44,7 +50,7 @@ pub(crate) async fn add(
         .bind(delta.map(|(at, _)| at.item_id.to_string()))
         .bind(delta.map(|(at, _)| i64::from(at.index)))
         .bind(now.millis())
-        .bind(to_json(event)?)
+        .bind(body)
         .execute(&mut *conn)
         .await?;
     }
@@ -99,4 +105,23 @@ pub(crate) async fn trim(
     .execute(&mut *conn)
     .await?;
     sessions::set_trimmed(conn, session, through).await
+}
+
+/// The newest delta that, with all newer ones, is over so many bytes; none if all of them are not.
+pub(crate) async fn oversized(
+    conn: &mut AnyConnection,
+    session: SessionId,
+    bytes: u64,
+) -> Result<Option<u64>, StoreError> {
+    let row = sqlx::query(
+        "SELECT number FROM (SELECT number, SUM(OCTET_LENGTH(body)) OVER (ORDER BY number DESC) AS size \
+         FROM events WHERE session_id = $1 AND delta_of IS NOT NULL) AS deltas \
+         WHERE size > $2 ORDER BY number DESC LIMIT 1",
+    )
+    .bind(session.to_string())
+    .bind(int(bytes)?)
+    .fetch_optional(conn)
+    .await?;
+    row.map(|row| count_column(&row, "events", "number"))
+        .transpose()
 }

@@ -29,6 +29,12 @@ const MIGRATIONS: &[(i64, &str, &str, &str)] = &[
         include_str!("../../../migrations/sqlite/0003_trimming.sql"),
         include_str!("../../../migrations/postgres/0003_trimming.sql"),
     ),
+    (
+        4,
+        "delta bytes",
+        include_str!("../../../migrations/sqlite/0004_delta_bytes.sql"),
+        include_str!("../../../migrations/postgres/0004_delta_bytes.sql"),
+    ),
 ];
 
 /// The newest schema version that this program knows.

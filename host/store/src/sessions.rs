@@ -49,34 +49,41 @@ pub(crate) async fn get(
     .transpose()
 }
 
-/// Takes the next `count` event numbers; the answer is the last of them.
+/// Takes the next `count` event numbers, for events with so many bytes of deltas; the answer is the last of them.
 pub(crate) async fn take_numbers(
     conn: &mut AnyConnection,
     id: SessionId,
     count: u64,
+    delta_bytes: u64,
 ) -> Result<u64, StoreError> {
     let row = sqlx::query(
-        "UPDATE sessions SET last_event = last_event + $2 WHERE id = $1 RETURNING last_event",
+        "UPDATE sessions SET last_event = last_event + $2, delta_bytes = delta_bytes + $3 WHERE id = $1 \
+         RETURNING last_event",
     )
     .bind(id.to_string())
     .bind(int(count)?)
+    .bind(int(delta_bytes)?)
     .fetch_optional(conn)
     .await?
     .ok_or(StoreError::Missing { table: "sessions" })?;
     count_column(&row, "sessions", "last_event")
 }
 
-/// Notes that deltas up to a number may be absent.
+/// Notes that deltas up to a number may be absent, and counts those that are left.
 pub(crate) async fn set_trimmed(
     conn: &mut AnyConnection,
     id: SessionId,
     through: u64,
 ) -> Result<(), StoreError> {
-    sqlx::query("UPDATE sessions SET trimmed_through = $2 WHERE id = $1 AND trimmed_through < $2")
-        .bind(id.to_string())
-        .bind(int(through)?)
-        .execute(conn)
-        .await?;
+    sqlx::query(
+        "UPDATE sessions SET trimmed_through = CASE WHEN trimmed_through < $2 THEN $2 ELSE trimmed_through END, \
+         delta_bytes = (SELECT COALESCE(SUM(OCTET_LENGTH(body)), 0) FROM events \
+         WHERE session_id = $1 AND delta_of IS NOT NULL) WHERE id = $1",
+    )
+    .bind(id.to_string())
+    .bind(int(through)?)
+    .execute(conn)
+    .await?;
     Ok(())
 }
 

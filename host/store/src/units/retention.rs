@@ -8,6 +8,7 @@ use crate::{
     apply::apply,
     convert::{count_column, id_column},
     error::UnitError,
+    events,
     load::{Parts, load},
     tx::Tx,
     unit::{Durability, Unit},
@@ -62,11 +63,12 @@ impl Unit for SweepDeleted {
     }
 }
 
-/// Newest events of a Session that keep their deltas (SC-11.6). A Session is looked at once it has as many more again:
-/// the index `sessions_to_trim` holds exactly those.
+/// Newest events of a Session that keep their deltas, and bytes that those may have (SC-11.6). A Session is looked at once it
+/// has as many events more again, or more bytes: the index `sessions_to_trim` holds exactly those.
 const WINDOW: u64 = 256;
+const WINDOW_BYTES: u64 = 64 << 20;
 
-/// Removes deltas of ended Items that are older than the window. Answers how many Sessions were looked at.
+/// Removes deltas of ended Items that are older than the window, in events or in bytes. Answers how many Sessions were looked at.
 #[derive(Debug, Clone, Copy)]
 pub struct TrimEvents;
 
@@ -82,8 +84,8 @@ impl Unit for TrimEvents {
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<usize, UnitError<Infallible>> {
         let rows = sqlx::query(
-            "SELECT id, last_event FROM sessions WHERE purged_at IS NULL AND last_event - trimmed_through > 512 \
-             ORDER BY id LIMIT $1",
+            "SELECT id, last_event FROM sessions WHERE purged_at IS NULL \
+             AND (last_event - trimmed_through > 512 OR delta_bytes > 67108864) ORDER BY id LIMIT $1",
         )
         .bind(PAGE)
         .fetch_all(&mut *tx.conn)
@@ -93,7 +95,9 @@ impl Unit for TrimEvents {
             if !tx.try_lock_session(session_id).await? {
                 continue;
             }
-            let through = count_column(row, "sessions", "last_event")?.saturating_sub(WINDOW);
+            let old = count_column(row, "sessions", "last_event")?.saturating_sub(WINDOW);
+            let oversized = events::oversized(tx.conn, session_id, WINDOW_BYTES).await?;
+            let through = oversized.unwrap_or(0).max(old);
             let writes = vec![Write::TrimDeltas {
                 session_id,
                 through,

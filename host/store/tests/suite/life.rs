@@ -393,6 +393,31 @@ both! {
         fixture.store.close().await;
     }
 
+    /// SC-11.6: 64 MiB of deltas are the bound where they are few and large; those of an open Item stay.
+    async fn few_large_deltas_are_trimmed_too(db: TestDatabase) {
+        let fixture = Fixture::new(&db).await;
+        let session = fixture.create(Placement::None, &["hi"]).await;
+        let run = fixture.claim_queued(fixture.bind(session).await).await;
+        for n in 0..25 {
+            let mut events = answer(&format!("m{n}"));
+            if let domain::run::EventBody::Delta(delta) = &mut events[1].body {
+                delta.text = "x".repeat(3_000_000);
+            }
+            if n == 0 {
+                events.truncate(3);
+            }
+            fixture.append(session, run, if n == 0 { 1 } else { n * 5 - 1 }, events).await;
+        }
+        let before = fixture.events(session).await;
+        assert_eq!(fixture.store.write(TrimEvents).await.unwrap(), 1);
+        let after = fixture.events(session).await;
+        // 22 large deltas are 66 MB and fit. Of the three others that of the open Item stays; a small one goes with the oldest.
+        assert_eq!(before.len() - after.len(), 3);
+        assert!(after.ends_with(&before[before.len() - 22 * 7..]));
+        fixture.check(true).await;
+        fixture.store.close().await;
+    }
+
     /// Secrets are sealed in the rows and open again for dispatch.
     async fn secrets_lie_sealed(db: TestDatabase) {
         let fixture = Fixture::new(&db).await;
