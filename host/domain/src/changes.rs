@@ -1,5 +1,7 @@
 //! What a decision changes: rows, events, hints. `store` applies them in one transaction and numbers the events.
 
+use serde::{Deserialize, Serialize};
+
 use crate::allocation::Allocation;
 use crate::artifact::Artifact;
 use crate::binding::{Binding, Device};
@@ -103,7 +105,8 @@ pub enum Write {
 }
 
 /// Something worth looking at after the commit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Hint {
     /// The Session's actor has work or news: reservation, Turn, input, result, cancel.
     Session(SessionId),

@@ -45,6 +45,7 @@ mod turns;
 pub mod tx;
 pub mod unit;
 pub mod units;
+mod wakes;
 mod writer;
 
 pub use dialect::Dialect;

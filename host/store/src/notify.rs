@@ -1,7 +1,9 @@
 //! Wakes after commits: which Session got events, up to which number. A wake is a hint; losing one costs a scan.
 
 use domain::{Hint, SessionId};
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, mpsc};
+
+use crate::wakes::Wake;
 
 /// One Session's events were committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,18 +35,20 @@ impl Outbox {
     }
 }
 
-/// Sends wakes to everybody who listens in this process.
+/// Sends wakes to everybody who listens in this process, and to other processes where there can be some.
 #[derive(Debug, Clone)]
 pub(crate) struct Notifier {
     events: broadcast::Sender<Committed>,
     hints: broadcast::Sender<Hint>,
+    others: Option<mpsc::Sender<Wake>>,
 }
 
 impl Notifier {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(others: Option<mpsc::Sender<Wake>>) -> Self {
         Self {
             events: broadcast::channel(BACKLOG).0,
             hints: broadcast::channel(BACKLOG).0,
+            others,
         }
     }
 
@@ -56,13 +60,30 @@ impl Notifier {
         self.hints.subscribe()
     }
 
-    /// No listener is no error.
+    /// Announces what this process committed.
     pub(crate) fn publish(&self, outbox: Outbox) {
-        for committed in outbox.events {
-            let _ = self.events.send(committed);
+        let events = outbox.events.into_iter().map(Wake::from);
+        for wake in events.chain(outbox.hints.into_iter().map(Wake::Hint)) {
+            if let Some(others) = &self.others {
+                // A full queue loses a hint, never a commit.
+                let _ = others.try_send(wake);
+            }
+            self.deliver(wake);
         }
-        for hint in outbox.hints {
-            let _ = self.hints.send(hint);
+    }
+
+    /// Wakes the listeners of this process. No listener is no error.
+    pub(crate) fn deliver(&self, wake: Wake) {
+        match wake {
+            Wake::Event(session, last_event) => {
+                let _ = self.events.send(Committed {
+                    session,
+                    last_event,
+                });
+            }
+            Wake::Hint(hint) => {
+                let _ = self.hints.send(hint);
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use domain::Secret;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use sqlx::{ConnectOptions, any::AnyConnectOptions};
+use sqlx::{ConnectOptions, any::AnyConnectOptions, postgres::PgConnectOptions};
 
 use crate::{dialect::Dialect, error::StoreError, metrics::WriteObserver};
 
@@ -70,7 +70,23 @@ impl StoreSettings {
     }
 
     pub(crate) fn connect_options(&self) -> Result<AnyConnectOptions, StoreError> {
-        let url = match &self.location {
+        let options = AnyConnectOptions::from_url(&self.url()?)
+            .map_err(|_| StoreError::Settings("the database URL is not usable"))?;
+        Ok(options.disable_statement_logging())
+    }
+
+    /// The same for what only a PostgreSQL server has; none for SQLite.
+    pub(crate) fn server_options(&self) -> Result<Option<PgConnectOptions>, StoreError> {
+        if self.dialect() == Dialect::Sqlite {
+            return Ok(None);
+        }
+        let options = PgConnectOptions::from_url(&self.url()?)
+            .map_err(|_| StoreError::Settings("the database URL is not usable"))?;
+        Ok(Some(options.disable_statement_logging()))
+    }
+
+    fn url(&self) -> Result<url::Url, StoreError> {
+        match &self.location {
             Location::File(path) => {
                 // `/` stays: the driver decodes the rest, so that a folder may contain `?`, `#` or `%`.
                 const PATH: &AsciiSet = &NON_ALPHANUMERIC
@@ -85,7 +101,7 @@ impl StoreSettings {
                     "sqlite://{}?mode=rwc",
                     utf8_percent_encode(path, PATH)
                 ))
-                .map_err(|_| StoreError::Settings("the path of the database cannot be used"))?
+                .map_err(|_| StoreError::Settings("the path of the database cannot be used"))
             }
             Location::Server { url, password } => {
                 let mut url = url::Url::parse(url)
@@ -103,11 +119,8 @@ impl StoreSettings {
                         StoreError::Settings("the database URL cannot carry a password")
                     })?;
                 }
-                url
+                Ok(url)
             }
-        };
-        let options = AnyConnectOptions::from_url(&url)
-            .map_err(|_| StoreError::Settings("the database URL is not usable"))?;
-        Ok(options.disable_statement_logging())
+        }
     }
 }

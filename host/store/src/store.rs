@@ -18,6 +18,7 @@ use crate::{
     settings::{Location, StoreSettings},
     tx::read_clock,
     unit::Unit,
+    wakes,
     writer::{
         group::GroupWriter,
         job::{Job, Reply, UnitJob},
@@ -87,7 +88,9 @@ impl Store {
         let readers = pool(dialect, settings.readers)
             .connect_with(options.clone())
             .await?;
-        let notifier = Notifier::new();
+        let (others, outgoing) = wakes::channel();
+        let server = settings.server_options()?;
+        let notifier = Notifier::new(server.is_some().then_some(others));
         let public = match dialect {
             Dialect::Sqlite => None,
             Dialect::Postgres => {
@@ -121,6 +124,9 @@ impl Store {
             failure: failed,
         };
         tasks.spawn(writer.run(stop.clone()));
+        if let Some(server) = server {
+            wakes::carry(server, outgoing, notifier.clone(), &tasks, &stop);
+        }
         if dialect == Dialect::Sqlite {
             tasks.spawn(checkpoints(options, committed, stop.clone()));
         }
@@ -217,12 +223,12 @@ impl Store {
         self.inner.lease.subscribe()
     }
 
-    /// Wakes after commits of this process. A listener that falls behind rescans.
+    /// Wakes after commits of this process, and as a rule of others. A listener that falls behind rescans.
     pub fn commits(&self) -> broadcast::Receiver<Committed> {
         self.inner.notifier.subscribe()
     }
 
-    /// Hints of committed decisions of this process (SC-3.3): best effort, without authority.
+    /// Hints of committed decisions, other processes' mostly too (SC-3.3): best effort, without authority.
     pub fn hints(&self) -> broadcast::Receiver<domain::Hint> {
         self.inner.notifier.subscribe_hints()
     }

@@ -24,3 +24,4 @@ mod life;
 mod lists;
 mod races;
 mod unknown;
+mod wakes;
