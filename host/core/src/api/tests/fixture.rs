@@ -57,8 +57,7 @@ impl Answered {
 }
 
 impl Fixture {
-    pub(super) async fn new() -> Self {
-        let database = TestDatabase::sqlite();
+    pub(super) async fn on(database: TestDatabase) -> Self {
         let store = database.open().await;
         let (key, other) = ("berth_sk_one".to_owned(), "berth_sk_two".to_owned());
         let (project, key_id) = issue(&store, &key).await;

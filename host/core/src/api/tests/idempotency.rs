@@ -1,6 +1,7 @@
 //! Retries and races of creation (`wire.md` 10, F20).
 
 use futures_util::future::join_all;
+use store::testing::TestDatabase;
 
 use super::fixture::{Fixture, read};
 
@@ -27,10 +28,10 @@ async fn create(fixture: &Fixture, key: &str, body: &str) -> (u16, String) {
     }
 }
 
-#[tokio::test]
-async fn fifty_creations_with_one_key_make_one_session() {
+both!(fifty_creations_with_one_key_make_one_session);
+async fn fifty_creations_with_one_key_make_one_session(database: TestDatabase) {
     // F20, W-IDEM-11
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     fixture.default_model().await;
     let answers = join_all((0..50).map(|_| create(&fixture, "k", CREATE))).await;
     assert!(
@@ -43,10 +44,10 @@ async fn fifty_creations_with_one_key_make_one_session() {
     assert_eq!(list["data"].as_array().unwrap().len(), 1);
 }
 
-#[tokio::test]
-async fn one_of_two_requests_with_one_key_wins() {
+both!(one_of_two_requests_with_one_key_wins);
+async fn one_of_two_requests_with_one_key_wins(database: TestDatabase) {
     // F20, W-IDEM-3
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     fixture.default_model().await;
     let bodies = [CREATE, r#"{"input":"other"}"#];
     let answers =
@@ -61,10 +62,10 @@ async fn one_of_two_requests_with_one_key_wins() {
     );
 }
 
-#[tokio::test]
-async fn a_retry_survives_the_loss_of_what_it_named() {
+both!(a_retry_survives_the_loss_of_what_it_named);
+async fn a_retry_survives_the_loss_of_what_it_named(database: TestDatabase) {
     // W-IDEM-4, W-IDEM-6, S-AG-12
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     fixture.default_model().await;
     let agent = fixture
         .post("/v1/agents", r#"{"model":"m","name":"n"}"#)
@@ -109,10 +110,10 @@ async fn a_retry_survives_the_loss_of_what_it_named() {
     );
 }
 
-#[tokio::test]
-async fn the_key_of_a_deleted_session_stays_taken() {
+both!(the_key_of_a_deleted_session_stays_taken);
+async fn the_key_of_a_deleted_session_stays_taken(database: TestDatabase) {
     // W-IDEM-5, S-DEL-4
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     fixture.default_model().await;
     let (_, session) = create(&fixture, "k", "{}").await;
     let path = format!("/v1/agents/sessions/{session}");
@@ -138,10 +139,10 @@ async fn the_key_of_a_deleted_session_stays_taken() {
     assert_eq!(fixture.get(&path).await.status, 404);
 }
 
-#[tokio::test]
-async fn a_stream_retry_admits_and_follows_nothing() {
+both!(a_stream_retry_admits_and_follows_nothing);
+async fn a_stream_retry_admits_and_follows_nothing(database: TestDatabase) {
     // S-CS-5, W-IDEM-4
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     fixture.default_model().await;
     let (_, session) = create(&fixture, "k", CREATE).await;
     let before = fixture.dump().await;
@@ -165,10 +166,10 @@ async fn a_stream_retry_admits_and_follows_nothing() {
     assert_eq!(fixture.dump().await, before);
 }
 
-#[tokio::test]
-async fn the_provider_key_is_part_of_the_request() {
+both!(the_provider_key_is_part_of_the_request);
+async fn the_provider_key_is_part_of_the_request(database: TestDatabase) {
     // W-IDEM-7, MDL-030
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     let body = |key: &str| {
         format!(
             r#"{{"agent":{{"model":"m"}},"input":"hi","x_agents_core":{{"model_provider":{{"protocol":"responses","base_url":"https://h/v1","api_key":"{key}"}}}}}}"#
@@ -192,10 +193,10 @@ async fn the_provider_key_is_part_of_the_request() {
     );
 }
 
-#[tokio::test]
-async fn input_with_a_key_is_admitted_once() {
+both!(input_with_a_key_is_admitted_once);
+async fn input_with_a_key_is_admitted_once(database: TestDatabase) {
     // W-IDEM-9, W-IDEM-10, S-CAN-3
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     fixture.default_model().await;
     let session = fixture
         .session(r#"{"environment":{"type":"none"},"input":"hi"}"#)

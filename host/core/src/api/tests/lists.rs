@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use store::testing::TestDatabase;
 
 use super::fixture::{CORE_KEY, Fixture};
 
@@ -73,9 +74,9 @@ async fn both_orders(fixture: &Fixture, path: &str, expected: &BTreeSet<String>)
     }
 }
 
-#[tokio::test]
-async fn agents_page_at_every_length() {
-    let fixture = Fixture::new().await;
+both!(agents_page_at_every_length);
+async fn agents_page_at_every_length(database: TestDatabase) {
+    let fixture = Fixture::on(database).await;
     let mut all = BTreeSet::new();
     for count in [0, 1, 1, 1, 17, 1] {
         all.extend(agents(&fixture, count).await);
@@ -90,10 +91,10 @@ async fn agents_page_at_every_length() {
     );
 }
 
-#[tokio::test]
-async fn a_walk_survives_inserts_and_deletes() {
+both!(a_walk_survives_inserts_and_deletes);
+async fn a_walk_survives_inserts_and_deletes(database: TestDatabase) {
     // F23
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     let stay = agents(&fixture, 10).await;
     let go = agents(&fixture, 5).await;
     for order in ["asc", "desc"] {
@@ -139,9 +140,9 @@ async fn a_walk_survives_inserts_and_deletes() {
     }
 }
 
-#[tokio::test]
-async fn sessions_turns_and_items_page() {
-    let fixture = Fixture::new().await;
+both!(sessions_turns_and_items_page);
+async fn sessions_turns_and_items_page(database: TestDatabase) {
+    let fixture = Fixture::on(database).await;
     fixture.default_model().await;
     let mut sessions = BTreeSet::new();
     for _ in 0..5 {
@@ -202,10 +203,10 @@ async fn sessions_turns_and_items_page() {
     .await;
 }
 
-#[tokio::test]
-async fn the_agent_filter_is_a_filter() {
+both!(the_agent_filter_is_a_filter);
+async fn the_agent_filter_is_a_filter(database: TestDatabase) {
     // W-LIST-8, W-TEXT-2
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     fixture.default_model().await;
     let agent = fixture.post("/v1/agents", r#"{"model":"m"}"#).await.json()["id"]
         .as_str()
@@ -245,10 +246,10 @@ async fn the_agent_filter_is_a_filter() {
     );
 }
 
-#[tokio::test]
-async fn cursors_that_name_nothing_are_one_case() {
+both!(cursors_that_name_nothing_are_one_case);
+async fn cursors_that_name_nothing_are_one_case(database: TestDatabase) {
     // W-LIST-5, W-ORDER-2, W-ORDER-3
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     fixture.default_model().await;
     let session = fixture
         .session(r#"{"environment":{"type":"none"},"input":"hi"}"#)
@@ -297,10 +298,10 @@ async fn cursors_that_name_nothing_are_one_case() {
     );
 }
 
-#[tokio::test]
-async fn administration_lists_page_too() {
+both!(administration_lists_page_too);
+async fn administration_lists_page_too(database: TestDatabase) {
     // OPS-020, OPS-032
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     let all = fixture
         .send("GET", "/core/v1/projects?order=asc", Some(CORE_KEY), None)
         .await

@@ -1,5 +1,7 @@
 //! Every route of the table, with every credential and every kind of id (W-AUTH, W-ID-3, W-AUTH-4, W-ORDER-6, OPS-002).
 
+use store::testing::TestDatabase;
+
 use super::fixture::{CORE_KEY, Fixture};
 use crate::api::route::{Route, Space, Verb};
 use crate::api::rows;
@@ -32,9 +34,9 @@ fn body(row: &Route) -> Option<&'static str> {
     }
 }
 
-#[tokio::test]
-async fn credentials_work_in_their_own_space_only() {
-    let fixture = Fixture::new().await;
+both!(credentials_work_in_their_own_space_only);
+async fn credentials_work_in_their_own_space_only(database: TestDatabase) {
+    let fixture = Fixture::on(database).await;
     fixture.default_model().await;
     let before = fixture.dump().await;
     let never = "ffffffff-ffff-ffff-ffff-ffffffffffff";
@@ -71,10 +73,10 @@ async fn credentials_work_in_their_own_space_only() {
     );
 }
 
-#[tokio::test]
-async fn missing_malformed_and_foreign_ids_are_one_answer() {
+both!(missing_malformed_and_foreign_ids_are_one_answer);
+async fn missing_malformed_and_foreign_ids_are_one_answer(database: TestDatabase) {
     // W-ID-3, W-AUTH-4: byte for byte, on every public route with an id, and nothing is written.
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     fixture.default_model().await;
     let agent = fixture.post("/v1/agents", r#"{"model":"m"}"#).await.json()["id"]
         .as_str()
@@ -121,10 +123,10 @@ async fn missing_malformed_and_foreign_ids_are_one_answer() {
     assert_eq!(fixture.dump().await, before);
 }
 
-#[tokio::test]
-async fn other_spellings_of_an_id_resolve() {
+both!(other_spellings_of_an_id_resolve);
+async fn other_spellings_of_an_id_resolve(database: TestDatabase) {
     // W-ID-2
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     let id = fixture.post("/v1/agents", r#"{"model":"m"}"#).await.json()["id"]
         .as_str()
         .unwrap()
@@ -144,10 +146,10 @@ async fn other_spellings_of_an_id_resolve() {
     }
 }
 
-#[tokio::test]
-async fn invalid_bodies_answer_the_same_for_every_id() {
+both!(invalid_bodies_answer_the_same_for_every_id);
+async fn invalid_bodies_answer_the_same_for_every_id(database: TestDatabase) {
     // W-ORDER-4: the gate and the shapes come before any look-up.
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     fixture.default_model().await;
     let session = fixture.session(r#"{"input":"hi"}"#).await;
     let before = fixture.dump().await;
@@ -180,10 +182,10 @@ async fn invalid_bodies_answer_the_same_for_every_id() {
     assert_eq!(fixture.dump().await, before);
 }
 
-#[tokio::test]
-async fn a_revoked_key_and_an_archived_project_stop_at_once() {
+both!(a_revoked_key_and_an_archived_project_stop_at_once);
+async fn a_revoked_key_and_an_archived_project_stop_at_once(database: TestDatabase) {
     // W-AUTH-2, OPS-034, OPS-035
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     assert_eq!(fixture.get("/v1/agents").await.status, 200);
     let path = format!(
         "/core/v1/projects/{}/keys/{}",

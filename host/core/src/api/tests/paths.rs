@@ -2,6 +2,7 @@
 
 use axum::body::Body;
 use axum::http::Request;
+use store::testing::TestDatabase;
 
 use super::fixture::{Fixture, read};
 use crate::http::accept::Answer;
@@ -10,10 +11,10 @@ const UNKNOWN: &str = r#"{"error":{"message":"This API operation is not supporte
 const METHOD: &str = r#"{"error":{"message":"This API method is not supported.","type":"invalid_request_error","code":"unsupported_operation","param":null}}"#;
 const BETA: &str = r#"{"error":{"message":"To access the Agents API, set the 'OpenAI-Beta' header to 'agents=v1'.","type":"invalid_beta","code":"invalid_beta","param":null}}"#;
 
-#[tokio::test]
-async fn unknown_paths_are_told_after_the_checks() {
+both!(unknown_paths_are_told_after_the_checks);
+async fn unknown_paths_are_told_after_the_checks(database: TestDatabase) {
     // W-PATH-1, W-PATH-6, W-ORDER-1
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     for path in [
         "/v1/agents/",
         "/v1/agents/x/../",
@@ -67,10 +68,10 @@ async fn unknown_paths_are_told_after_the_checks() {
     assert_eq!(rejected["error"]["code"], "invalid_api_key");
 }
 
-#[tokio::test]
-async fn every_spelling_of_a_path_is_the_path() {
+both!(every_spelling_of_a_path_is_the_path);
+async fn every_spelling_of_a_path_is_the_path(database: TestDatabase) {
     // W-PATH-1 to W-PATH-4
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     for path in [
         "//v1//agents",
         "/v1/./agents",
@@ -92,10 +93,10 @@ async fn every_spelling_of_a_path_is_the_path() {
     );
 }
 
-#[tokio::test]
-async fn methods_are_listed_in_order() {
+both!(methods_are_listed_in_order);
+async fn methods_are_listed_in_order(database: TestDatabase) {
     // W-PATH-5, W-PATH-8, W-PATH-9
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     for (method, path, allow) in [
         ("FOO", "/v1/agents", "GET,HEAD,POST"),
         ("PATCH", "/v1/agents/x", "GET,HEAD,POST,DELETE"),
@@ -120,10 +121,10 @@ async fn methods_are_listed_in_order() {
     }
 }
 
-#[tokio::test]
-async fn head_is_get_without_a_body() {
+both!(head_is_get_without_a_body);
+async fn head_is_get_without_a_body(database: TestDatabase) {
     // W-PATH-7
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     let get = fixture.get("/v1/agents").await;
     let head = fixture
         .send("HEAD", "/v1/agents", Some(&fixture.key), None)
@@ -147,10 +148,10 @@ async fn head_is_get_without_a_body() {
     );
 }
 
-#[tokio::test]
-async fn every_answer_carries_the_headers() {
+both!(every_answer_carries_the_headers);
+async fn every_answer_carries_the_headers(database: TestDatabase) {
     // W-HDR-2, W-HDR-4
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     for (method, path) in [
         ("GET", "/v1/agents"),
         ("GET", "/v1/x"),
@@ -187,10 +188,10 @@ async fn every_answer_carries_the_headers() {
     }
 }
 
-#[tokio::test]
-async fn scope_headers_must_be_the_callers() {
+both!(scope_headers_must_be_the_callers);
+async fn scope_headers_must_be_the_callers(database: TestDatabase) {
     // wire.md 4, W-AUTH-5
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     let mine = format!("proj_{}", fixture.project);
     let with = async |headers: &[(&str, &str)]| {
         fixture
@@ -211,10 +212,10 @@ async fn scope_headers_must_be_the_callers() {
     );
 }
 
-#[tokio::test]
-async fn bodies_pass_the_gate_or_say_why() {
+both!(bodies_pass_the_gate_or_say_why);
+async fn bodies_pass_the_gate_or_say_why(database: TestDatabase) {
     // W-BODY-1, W-BODY-2, W-BODY-7
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     let before = fixture.dump().await;
     let send = async |content_type: Option<&str>, body: String| {
         let mut request = Request::builder()

@@ -1,6 +1,7 @@
 //! What requests do to what is shown: whole answers, with ids and times taken out.
 
 use serde_json::Value;
+use store::testing::TestDatabase;
 
 use super::fixture::{CORE_KEY, Fixture};
 
@@ -27,10 +28,10 @@ fn fixed(mut value: Value) -> String {
     value.to_string()
 }
 
-#[tokio::test]
-async fn an_agent_lives() {
+both!(an_agent_lives);
+async fn an_agent_lives(database: TestDatabase) {
     // S-AG-1, S-AG-10, S-AG-14, S-AG-15, MDL-027
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     let body = r#"{"model":"m","name":" n ","metadata":{"b":"1","a":"2"},"reasoning":{"effort":"max"},
         "tools":[{"type":"function","name":"f","description":"d","parameters":{"maximum":1.10}},{"type":"tool_search"}],
         "x_agents_core":{"harness":"test","model_provider":{"protocol":"responses","base_url":"https://H.example/v1/","api_key":"canary"}}}"#;
@@ -71,10 +72,10 @@ async fn an_agent_lives() {
     assert_eq!(unknown["error"]["param"], "x_agents_core.harness");
 }
 
-#[tokio::test]
-async fn a_hosted_session_shows_its_environment() {
+both!(a_hosted_session_shows_its_environment);
+async fn a_hosted_session_shows_its_environment(database: TestDatabase) {
     // S-SES-1 to S-SES-3, API-053, ENV-022
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     fixture.default_model().await;
     let body = r#"{"environment":{"type":"hosted","sandbox_size":"L"},"metadata":{"k":"v"}}"#;
     let made = fixture.post("/v1/agents/sessions", body).await;
@@ -105,10 +106,10 @@ async fn a_hosted_session_shows_its_environment() {
     );
 }
 
-#[tokio::test]
-async fn the_model_comes_from_the_nearest_choice() {
+both!(the_model_comes_from_the_nearest_choice);
+async fn the_model_comes_from_the_nearest_choice(database: TestDatabase) {
     // MDL-006, MDL-010, MDL-012, MDL-013, MDL-034, S-ADM-3
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     let none = fixture
         .post("/v1/agents/sessions", r#"{"input":"hi"}"#)
         .await
@@ -171,10 +172,10 @@ async fn the_model_comes_from_the_nearest_choice() {
     }
 }
 
-#[tokio::test]
-async fn what_cannot_run_is_refused_and_nothing_is_written() {
+both!(what_cannot_run_is_refused_and_nothing_is_written);
+async fn what_cannot_run_is_refused_and_nothing_is_written(database: TestDatabase) {
     // sessions 2.2, CAP-004, W-ORDER-6, S-MSG-6
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     fixture.default_model().await;
     let before = fixture.dump().await;
     for (body, param) in [
@@ -218,10 +219,10 @@ async fn what_cannot_run_is_refused_and_nothing_is_written() {
     fixture.session(r#"{"agent":{"text":{"verbosity":"low"},"tools":[{"type":"web_search","mode":"disabled"}]}}"#).await;
 }
 
-#[tokio::test]
-async fn input_is_admitted_or_refused_whole() {
+both!(input_is_admitted_or_refused_whole);
+async fn input_is_admitted_or_refused_whole(database: TestDatabase) {
     // S-EV-3, S-EV-9, E400-21, E409-01, ENV-219
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     fixture.default_model().await;
     let session = fixture.session(r#"{"input":"hi"}"#).await;
     let path = format!("/v1/agents/sessions/{session}/events");
@@ -271,10 +272,10 @@ async fn input_is_admitted_or_refused_whole() {
     assert_eq!(fixture.dump().await, before);
 }
 
-#[tokio::test]
-async fn a_waiting_request_hears_the_outcome_of_its_reservation() {
+both!(a_waiting_request_hears_the_outcome_of_its_reservation);
+async fn a_waiting_request_hears_the_outcome_of_its_reservation(database: TestDatabase) {
     // S-RES-3, ENV-192, E409-10: the deadline is the database's, moved by the test.
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     fixture.default_model().await;
     let session = fixture.session("{}").await;
     let path = format!("/v1/agents/sessions/{session}/events");
@@ -345,10 +346,10 @@ async fn a_waiting_request_hears_the_outcome_of_its_reservation() {
     );
 }
 
-#[tokio::test]
-async fn without_an_owner_a_waiting_request_is_told_so() {
+both!(without_an_owner_a_waiting_request_is_told_so);
+async fn without_an_owner_a_waiting_request_is_told_so(database: TestDatabase) {
     // ENV-197, E503-02: the reservation stays.
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     fixture.default_model().await;
     let session = fixture.session("{}").await;
     let path = format!("/v1/agents/sessions/{session}/events");
@@ -373,10 +374,10 @@ async fn without_an_owner_a_waiting_request_is_told_so() {
     );
 }
 
-#[tokio::test]
-async fn operators_see_causes_and_defaults_without_secrets() {
+both!(operators_see_causes_and_defaults_without_secrets);
+async fn operators_see_causes_and_defaults_without_secrets(database: TestDatabase) {
     // OPS-051, DEF-001 to DEF-003, W-ADM-3
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     fixture.default_model().await;
     let session = fixture.session("{}").await;
     let path = format!(

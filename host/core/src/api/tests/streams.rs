@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use http_body_util::BodyExt;
+use store::testing::TestDatabase;
 use tokio::time::timeout;
 
 use super::fixture::{CORE_KEY, Fixture, read};
@@ -44,10 +45,10 @@ async fn until(body: &mut Body, last: &str) -> Vec<String> {
     names
 }
 
-#[tokio::test]
-async fn a_creation_stream_follows_its_turn_to_the_end() {
+both!(a_creation_stream_follows_its_turn_to_the_end);
+async fn a_creation_stream_follows_its_turn_to_the_end(database: TestDatabase) {
     // S-CS-1 to S-CS-3, S-SEQ-1, S-SSE-1
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     fixture.default_model().await;
     let answer = fixture
         .open(
@@ -91,10 +92,10 @@ async fn a_creation_stream_follows_its_turn_to_the_end() {
     assert_eq!(chunk(&mut body).await, None);
 }
 
-#[tokio::test]
-async fn a_creation_without_input_streams_its_snapshot_and_ends() {
+both!(a_creation_without_input_streams_its_snapshot_and_ends);
+async fn a_creation_without_input_streams_its_snapshot_and_ends(database: TestDatabase) {
     // ENV-168, S-SEQ-8a
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     fixture.default_model().await;
     let answer = fixture
         .open(
@@ -111,10 +112,10 @@ async fn a_creation_without_input_streams_its_snapshot_and_ends() {
     assert_eq!(event(frames[1]).1["session"]["status"], "idle");
 }
 
-#[tokio::test]
-async fn a_live_stream_sends_only_what_comes_later() {
+both!(a_live_stream_sends_only_what_comes_later);
+async fn a_live_stream_sends_only_what_comes_later(database: TestDatabase) {
     // S-LS-1, S-LS-2, S-CAN-2, F15
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     fixture.default_model().await;
     let session = fixture
         .session(r#"{"environment":{"type":"none"},"input":"hi"}"#)
@@ -167,10 +168,10 @@ async fn a_live_stream_sends_only_what_comes_later() {
     assert_eq!(chunk(&mut body).await, None);
 }
 
-#[tokio::test]
-async fn a_revoked_key_closes_its_streams_before_the_next_event() {
+both!(a_revoked_key_closes_its_streams_before_the_next_event);
+async fn a_revoked_key_closes_its_streams_before_the_next_event(database: TestDatabase) {
     // S-LS-5
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     fixture.default_model().await;
     let session = fixture
         .session(r#"{"environment":{"type":"none"},"input":"hi"}"#)
@@ -195,10 +196,10 @@ async fn a_revoked_key_closes_its_streams_before_the_next_event() {
     assert_eq!(chunk(&mut body).await, None);
 }
 
-#[tokio::test]
-async fn ten_readers_see_every_event_once_and_in_order() {
+both!(ten_readers_see_every_event_once_and_in_order);
+async fn ten_readers_see_every_event_once_and_in_order(database: TestDatabase) {
     // F10, F11, S-SSE-2
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::on(database).await;
     fixture.default_model().await;
     let session = fixture
         .session(r#"{"environment":{"type":"none"},"input":"hi"}"#)
@@ -236,9 +237,11 @@ async fn ten_readers_see_every_event_once_and_in_order() {
     assert_eq!(distinct.len(), seen[0].len());
 }
 
-#[tokio::test]
-async fn a_drain_shows_the_last_events_then_ends_streams_and_refuses_new_ones() {
-    let fixture = Fixture::new().await;
+both!(a_drain_shows_the_last_events_then_ends_streams_and_refuses_new_ones);
+async fn a_drain_shows_the_last_events_then_ends_streams_and_refuses_new_ones(
+    database: TestDatabase,
+) {
+    let fixture = Fixture::on(database).await;
     fixture.default_model().await;
     let session = fixture
         .session(r#"{"environment":{"type":"none"},"input":"hi"}"#)
