@@ -24,6 +24,8 @@ use super::{idempotency, sessions};
 const MAX_EVENTS: usize = 64;
 /// A waiting request looks at its reservation at least so often.
 const LOOK: Duration = Duration::from_secs(1);
+/// Without an owner for so long, execution counts as lost: whoever may take over asks for the lease every second.
+const TAKEOVER: Duration = Duration::from_secs(4);
 
 /// `POST /agents/sessions/{session_id}/events`
 pub(crate) async fn submit(call: Call) -> Result<Reply, ApiError> {
@@ -89,6 +91,7 @@ pub(crate) async fn submit(call: Call) -> Result<Reply, ApiError> {
 async fn wait(call: &Call, session: SessionId, reservation: ReservationId) -> Result<(), ApiError> {
     let mut commits = call.core.store.commits();
     let given_up = Instant::now() + domain::time::RESERVATION_WAIT;
+    let mut unowned_since = None;
     loop {
         let draining = call.core.stop.is_cancelled();
         let found = call
@@ -109,7 +112,14 @@ async fn wait(call: &Call, session: SessionId, reservation: ReservationId) -> Re
             // Its Session was deleted and swept: a pending reservation prevents that, so it was settled before.
             None => return Err(ApiError::NotFound),
         }
-        if draining || Instant::now() >= given_up || !is_owned(call).await? {
+        let now = Instant::now();
+        unowned_since = if is_owned(call).await? {
+            None
+        } else {
+            unowned_since.or(Some(now))
+        };
+        let lost = unowned_since.is_some_and(|since| now.duration_since(since) >= TAKEOVER);
+        if draining || now >= given_up || lost {
             return Err(ApiError::EXECUTION_UNAVAILABLE);
         }
         let look = tokio::time::sleep(LOOK);

@@ -279,13 +279,8 @@ async fn a_waiting_request_hears_the_outcome_of_its_reservation(database: TestDa
     fixture.default_model().await;
     let session = fixture.session("{}").await;
     let path = format!("/v1/agents/sessions/{session}/events");
+    // Nobody owns execution when the wait begins: a takeover is not a loss.
     let owner = domain::OwnerId::new(uuid::Uuid::new_v4());
-    fixture
-        .core
-        .store
-        .acquire_lease(owner, domain::lease::Authority::Folder)
-        .await
-        .unwrap();
     let message = r#"{"events":[{"type":"agent.session.input.message","input":[{"role":"user","content":[{"type":"input_text","text":"x"}]}]}]}"#;
     let expire = async {
         let due = loop {
@@ -362,6 +357,8 @@ async fn without_an_owner_a_waiting_request_is_told_so(database: TestDatabase) {
             r#"{"error":{"message":"Execution is not available on this service.","type":"server_error","code":"execution_unavailable","param":null}}"#
         )
     );
+    // WB-2: sent again without a key it could be admitted twice.
+    assert_eq!(answer.header("x-should-retry"), Some("false"));
     assert_eq!(
         fixture
             .post(
