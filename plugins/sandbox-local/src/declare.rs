@@ -7,10 +7,11 @@ use sdk::sandbox_types::{
     Selection,
 };
 
-/// Sandboxes that run at once, unless the operator says otherwise: a small machine's worth.
-const MAX_ACTIVE: u32 = 16;
-/// All that are kept.
-const MAX_RETAINED: u32 = 256;
+/// Sandboxes that run at once (SP-10.1). An idle one costs little, and each Session keeps its own until it is deleted: a small number
+/// here is a small number of Sessions.
+const MAX_ACTIVE: u32 = 100;
+/// All that are kept: as many, because an idle one is not suspended yet (SP-13.4).
+const MAX_RETAINED: u32 = MAX_ACTIVE;
 
 fn enforces(facts: &MachineFacts, limit: &str) -> bool {
     facts.enforced.iter().any(|name| name == limit)

@@ -18,6 +18,7 @@ use net::{Client, LoopbackHttp};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
+    mask::Mask,
     routes::{Open, Routes},
     usage::Tap,
 };
@@ -190,11 +191,21 @@ fn passed_on(
 ) -> Response<Body> {
     let mut headers = end_to_end(answer.headers());
     headers.remove(header::SET_COOKIE);
+    let mask = Mask::new(&open.route.key);
+    let telling: Vec<HeaderName> = headers
+        .iter()
+        .filter(|(_, value)| mask.is_in(value.as_bytes()))
+        .map(|(name, _)| name.clone())
+        .collect();
+    for name in telling {
+        headers.remove(name);
+    }
     let tap = Tap::new(headers.get(header::CONTENT_TYPE).map(|v| v.as_bytes()));
     let status = answer.status();
     let stream = Watched {
         inner: Box::pin(answer.bytes_stream()),
         tap: Some(tap),
+        mask,
         open,
         _slot: slot,
     };
@@ -207,6 +218,7 @@ fn passed_on(
 struct Watched<S> {
     inner: Pin<Box<S>>,
     tap: Option<Tap>,
+    mask: Mask,
     open: Arc<Open>,
     _slot: OwnedSemaphorePermit,
 }
@@ -215,11 +227,20 @@ impl<S: Stream<Item = reqwest::Result<Bytes>>> Stream for Watched<S> {
     type Item = reqwest::Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let next = ready!(self.inner.as_mut().poll_next(cx));
-        if let (Some(Ok(bytes)), Some(tap)) = (&next, &mut self.tap) {
-            tap.see(bytes);
+        loop {
+            let bytes = match ready!(self.inner.as_mut().poll_next(cx)) {
+                Some(Ok(bytes)) => bytes,
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => return Poll::Ready(self.mask.finish().map(Ok)),
+            };
+            if let Some(tap) = &mut self.tap {
+                tap.see(&bytes);
+            }
+            let bytes = self.mask.pass(bytes);
+            if !bytes.is_empty() {
+                return Poll::Ready(Some(Ok(bytes)));
+            }
         }
-        Poll::Ready(next)
     }
 }
 

@@ -168,6 +168,21 @@ async fn an_error_of_the_provider_passes_and_a_redirect_does_not() {
             && answer.contains("\r\n\r\nno")
     );
 
+    // The relay keeps the key out of everything a harness can read, the provider's answers included.
+    let telling = upstream(&[
+        "HTTP/1.1 401 No\r\nx-your-key: sk-real-key-canary\r\nx-kept: yes\r\ncontent-length: 25\r\nconnection: close\r\n\r\nbad: sk-real-k",
+        "ey-canary!!",
+    ])
+    .await;
+    let (relay, grant) = relay_to(&telling.url, ModelProtocol::Responses).await;
+    let answer = whole(ask(&relay, "/v1/responses", &bearer(&grant)).await).await;
+    assert!(!answer.contains(KEY), "{answer}");
+    assert!(answer.contains("x-kept: yes"), "{answer}");
+    assert!(
+        answer.ends_with("\r\n\r\nbad: ******************!!"),
+        "{answer}"
+    );
+
     let away = upstream(&["HTTP/1.1 307 Go\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"]).await;
     let (relay, grant) = relay_to(&away.url, ModelProtocol::Responses).await;
     let answer = whole(ask(&relay, "/v1/responses", &bearer(&grant)).await).await;
