@@ -4,6 +4,11 @@
 //! Two hidden sub-commands are dispatched before anything else, because they are the small parents of other programs: they must not have
 //! threads, a runtime or a log.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+#[macro_use]
+mod out;
+
 mod built_in;
 mod cli;
 mod data_dir;
@@ -34,7 +39,7 @@ fn main() -> ExitCode {
         .install_default()
         .is_err()
     {
-        eprintln!("berth: another TLS provider is already installed");
+        tell!("berth: another TLS provider is already installed");
         return ExitCode::FAILURE;
     }
     cli::main()

@@ -1,9 +1,11 @@
 """The command line against a running Core: names and answers that scripts depend on."""
 
 import json
+import os
 import signal
 import stat
 import subprocess
+import urllib.request
 
 import pytest
 
@@ -137,3 +139,40 @@ def test_no_canary_in_any_log(core):
     log = (core.folder / "core.log").read_text(errors="replace")
     for secret in (core.api_key, core.core_key, berth.MODEL_KEY):
         assert secret not in log
+
+
+def nobody_reads():
+    """The writing end of a pipe whose reader has gone, as behind `| head -1`."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    return writing
+
+
+def test_a_core_that_nobody_listens_to_works_and_ends(tmp_path):
+    # Every line on standard output and in the log is lost; nothing else is.
+    folder, silent = tmp_path / "d", nobody_reads()
+    command = [berth.BERTH, "serve", "--data-dir", folder, "--listen", "127.0.0.1:0", "--log-level", "debug"]
+    core = subprocess.Popen(command, stdout=silent, stderr=silent)
+    try:
+        berth.until((folder / "server.json").exists, "the Core is ready")
+        url = json.loads((folder / "server.json").read_text())["url"]
+        with urllib.request.urlopen(url + "/healthz", timeout=10) as answer:
+            assert answer.status == 200
+        assert subprocess.run([berth.BERTH, "project", "list", "--data-dir", folder], capture_output=True, timeout=30).returncode == 0
+        core.send_signal(signal.SIGTERM)
+        assert core.wait(60) == 0
+    finally:
+        core.kill()
+
+
+def test_a_command_whose_reader_has_gone_ends_quietly(core):
+    for words in (["project", "list"], ["plugin", "list", "--json"], ["session", "list"], ["harness", "list"], ["doctor"], ["model", "show"]):
+        done = subprocess.run([berth.BERTH, *words, "--data-dir", core.folder], stdout=nobody_reads(), stderr=subprocess.PIPE, text=True, timeout=60)
+        assert done.returncode in (0, 1) and "panicked" not in done.stderr, (words, done.stderr)
+
+
+def test_a_watcher_whose_reader_has_gone_ends(core):
+    client = client_of(core)
+    session = client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": "openai_hosted"})
+    words = [berth.BERTH, "session", "watch", session.id, "--data-dir", core.folder]
+    assert subprocess.run(words, stdout=nobody_reads(), timeout=30).returncode == 0

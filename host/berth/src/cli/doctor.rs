@@ -73,14 +73,14 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         show::json(&json!(findings.iter().map(|finding| json!({"what": finding.what, "state": finding.state, "mend": finding.mend})).collect::<Vec<_>>()));
     } else {
         for finding in &findings {
-            println!(
+            say!(
                 "{}  {:<12} {}",
                 if finding.mend.is_none() { "ok " } else { "NO " },
                 finding.what,
                 finding.state
             );
             if let Some(mend) = &finding.mend {
-                println!("                  -> {mend}");
+                say!("                  -> {mend}");
             }
         }
     }

@@ -61,9 +61,9 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
             if place.json {
                 show::json(&json!({"id": id, "path": path, "installed": new}));
             } else if new {
-                println!("{id} is installed in {}", path.display());
+                say!("{id} is installed in {}", path.display());
             } else {
-                println!("{id} was already installed in {}", path.display());
+                say!("{id} was already installed in {}", path.display());
             }
             Ok(())
         }

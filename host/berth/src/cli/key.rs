@@ -62,11 +62,11 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
             if target.json {
                 show::json(&key);
             } else {
-                eprintln!(
+                tell!(
                     "key {} of Project {project}; it is shown this once:",
                     show::text(&key["id"])
                 );
-                println!("{}", show::text(&key["key"]));
+                say!("{}", show::text(&key["key"]));
             }
         }
         Command::Revoke {
@@ -85,7 +85,7 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
             if target.json {
                 show::json(&answer);
             } else {
-                println!("key {key_id} is revoked");
+                say!("key {key_id} is revoked");
             }
         }
         Command::List { project, target } => {

@@ -45,7 +45,9 @@ impl Logging {
         };
         let log = tracing_subscriber::fmt()
             .with_env_filter(filter)
-            .with_writer(std::io::stderr);
+            .with_writer(std::io::stderr)
+            // Its complaint about a lost line would panic in whatever task wrote the line.
+            .log_internal_errors(false);
         // Another part of the process (a test, the demo) may have started it.
         let _ = if json {
             log.json().try_init()

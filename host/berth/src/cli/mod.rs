@@ -82,7 +82,7 @@ pub fn main() -> ExitCode {
         },
         Err(layers::Refused::Usage(error)) => error.exit(),
         Err(layers::Refused::File(error)) => {
-            eprintln!("berth: {error:#}");
+            tell!("berth: {error:#}");
             return ExitCode::from(2);
         }
     };
@@ -92,7 +92,7 @@ pub fn main() -> ExitCode {
     {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("berth: cannot start: {error}");
+            tell!("berth: cannot start: {error}");
             return ExitCode::FAILURE;
         }
     };
@@ -102,7 +102,7 @@ pub fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("berth: {error:#}");
+            tell!("berth: {error:#}");
             ExitCode::FAILURE
         }
     }

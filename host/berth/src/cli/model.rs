@@ -74,7 +74,7 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
             if target.json {
                 show::json(&json!({"harness": harness, "model_configuration": null}));
             } else {
-                println!("{harness} has no default model now");
+                say!("{harness} has no default model now");
             }
             Ok(())
         }
@@ -103,9 +103,11 @@ async fn set(set: Set) -> anyhow::Result<()> {
     if set.target.json {
         show::json(&answer);
     } else {
-        println!(
+        say!(
             "{} uses {} at {} where nothing else is named",
-            set.harness, set.model, set.base_url
+            set.harness,
+            set.model,
+            set.base_url
         );
     }
     Ok(())

@@ -37,7 +37,7 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
             if target.json {
                 show::json(&project);
             } else {
-                println!("{}", show::text(&project["id"]));
+                say!("{}", show::text(&project["id"]));
             }
         }
         Command::List { target } => {

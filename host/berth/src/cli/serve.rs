@@ -162,7 +162,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     options.log.start()?;
     let folder = options.data_dir.clone();
     let running = start(options).await?;
-    println!("berth is ready on {}", origin(&running.ready));
+    say!("berth is ready on {}", origin(&running.ready));
     if running.first_start {
         first_start_notes(&folder, &running.api_key_file)?;
     }
@@ -353,21 +353,21 @@ pub fn origin(ready: &Ready) -> String {
 
 /// The key itself goes to a terminal only: elsewhere it would stay in a log.
 fn first_start_notes(folder: &Path, api_key_file: &Path) -> anyhow::Result<()> {
-    println!(
+    say!(
         "this is the first start on {}; it made the Project `{FIRST_PROJECT}` and these private files:",
         folder.display()
     );
     if std::io::stdout().is_terminal() {
         let key = read_secret(api_key_file)?;
-        println!(
+        say!(
             "  API key   {}  (in {})",
             key.as_str().unwrap_or_default(),
             api_key_file.display()
         );
     } else {
-        println!("  API key   in {}", api_key_file.display());
+        say!("  API key   in {}", api_key_file.display());
     }
-    println!(
+    say!(
         "  Core key  in {}",
         folder.join(data_dir::CORE_KEY).display()
     );
@@ -385,7 +385,7 @@ pub fn drain_on_signal(stop: CancellationToken) -> anyhow::Result<()> {
                 _ = interrupt.recv() => {}
             }
             if time > 0 {
-                eprintln!("berth: ended at once by a second signal");
+                tell!("berth: ended at once by a second signal");
                 std::process::exit(1);
             }
             tracing::info!("draining: no new work, running work is settled");

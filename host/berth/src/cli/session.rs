@@ -2,6 +2,7 @@
 
 use super::client::{Core, Target, project_or_default};
 use super::show;
+use crate::out;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -107,10 +108,10 @@ async fn look(core: &Core, project: &str, id: &str) -> anyhow::Result<Value> {
 }
 
 fn print_picture(picture: &Value) {
-    println!("session      {}", show::text(&picture["id"]));
-    println!("status       {}", show::text(&picture["status"]));
-    println!("created      {}", show::time(&picture["created_at"]));
-    println!(
+    say!("session      {}", show::text(&picture["id"]));
+    say!("status       {}", show::text(&picture["status"]));
+    say!("created      {}", show::time(&picture["created_at"]));
+    say!(
         "environment  {} {} {}",
         show::text(&picture["environment"]["type"]),
         show::text(&picture["environment"]["id"]),
@@ -118,18 +119,18 @@ fn print_picture(picture: &Value) {
     );
     let failure = &picture["diagnostics"]["failure"];
     if failure.is_object() {
-        println!(
+        say!(
             "failure      {} ({}) at {}",
             show::text(&failure["code"]),
             show::text(&failure["source"]),
             show::time(&failure["failed_at"])
         );
         if failure["params"].is_object() {
-            println!("             {}", failure["params"]);
+            say!("             {}", failure["params"]);
         }
     }
     for turn in picture["turns"].as_array().into_iter().flatten() {
-        println!(
+        say!(
             "turn         {}  {:<12} {}",
             show::text(&turn["id"]),
             show::text(&turn["status"]),
@@ -146,10 +147,10 @@ async fn watch(id: &str, which: &Which) -> anyhow::Result<()> {
         let picture = look(&core, &project, id).await?;
         if picture != before {
             if which.target.json {
-                println!("{picture}");
+                say!("{picture}");
             } else {
                 let turn = &picture["turns"][0];
-                println!(
+                say!(
                     "{}  session {}  environment {}  turn {}  cause {}",
                     jiff::Timestamp::now().strftime("%H:%M:%S"),
                     show::text(&picture["status"]),
@@ -159,6 +160,9 @@ async fn watch(id: &str, which: &Which) -> anyhow::Result<()> {
                 );
             }
             before = picture;
+        }
+        if out::is_closed() {
+            return Ok(());
         }
         tokio::select! {
             () = tokio::time::sleep(LOOK_AGAIN) => {}

@@ -4,16 +4,16 @@ use serde_json::Value;
 
 /// Prints the value as JSON.
 pub fn json(value: &Value) {
-    println!("{value:#}");
+    say!("{value:#}");
 }
 
 /// Prints rows under their headings, columns aligned. An empty table says so.
 pub fn table(headings: &[&str], rows: &[Vec<String>]) {
     if rows.is_empty() {
-        println!("none");
+        say!("none");
         return;
     }
-    print!("{}", lay_out(headings, rows));
+    say!("{}", lay_out(headings, rows).trim_end());
 }
 
 fn lay_out(headings: &[&str], rows: &[Vec<String>]) -> String {

@@ -77,15 +77,15 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let mut ports = Ports::load(&folder);
     let mut stages = Stages::start();
 
-    println!("1. install {HARNESS}");
+    say!("1. install {HARNESS}");
     let harness = cli::find_harness(HARNESS)?;
     match install::install(&harness.install, None, &folder.join(HARNESSES)).await? {
-        Installed::New(path) => println!("   installed in {}", path.display()),
-        Installed::Already(path) => println!("   already installed in {}", path.display()),
+        Installed::New(path) => say!("   installed in {}", path.display()),
+        Installed::Already(path) => say!("   already installed in {}", path.display()),
     }
     stages.done("install");
 
-    println!("2. start a server on SQLite");
+    say!("2. start a server on SQLite");
     let model = model(&options, key, &mut ports).await?;
     let settings = core_options(&options, &ports)?;
     let sandboxes = cli::sandboxes(&settings, &folder)?;
@@ -96,7 +96,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     // A signal ends the demo; the Core ends after the demo's Session, which needs it.
     let asked = CancellationToken::new();
     cli::drain_on_signal(asked.clone())?;
-    println!("   berth is ready on {origin}");
+    say!("   berth is ready on {origin}");
     stages.done("start the server");
 
     let installation = running.installation.to_string();
@@ -115,12 +115,12 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         () = ended.as_mut() => Err(anyhow::anyhow!("stopped before the answer was there")),
     };
     if result.is_ok() && !options.exit {
-        println!("\nserving on {origin} until Ctrl-C");
+        say!("\nserving on {origin} until Ctrl-C");
         ended.await;
     }
     let removed = match made.get() {
         Some(session) if !stop.is_cancelled() => {
-            println!("\nremoving the demo's Session {session}");
+            say!("\nremoving the demo's Session {session}");
             let removed = tidy::remove(&api, &sandboxes, &installation, session).await;
             removed.with_context(|| format!("the demo's Session {session} is left behind"))
         }
@@ -138,12 +138,12 @@ fn say_what_remains(folder: &Path, sessions: &[String]) {
     if sessions.is_empty() {
         return;
     }
-    println!(
+    say!(
         "the sandboxes of these Sessions still run, and a server on {} finds them again; deleting a Session ends its sandbox:",
         folder.display()
     );
     for session in sessions {
-        println!("  {session}");
+        say!("  {session}");
     }
 }
 
@@ -167,11 +167,11 @@ async fn show(
     .await
     .context("cannot set the demo's model")?;
 
-    println!("3. run a Session: {TASK}");
+    say!("3. run a Session: {TASK}");
     let body = json!({"agent": {"model": model.name}, "environment": {"type": "openai_hosted"}, "input": TASK, "stream": true});
     let answer = watch::session(api, &body, stages, made).await?;
-    println!("\nfinal answer: {answer}\n");
-    print!("{}", stages.table());
+    say!("\nfinal answer: {answer}\n");
+    say!("{}", stages.table().trim_end());
 
     let (origin, api_key_file) = (cli::origin(&running.ready), &running.api_key_file);
     let shown = if std::io::stdout().is_terminal() {
@@ -180,12 +180,12 @@ async fn show(
     } else {
         format!("in {}", api_key_file.display())
     };
-    println!("\nbase URL  {origin}/v1");
-    println!("API key   {shown}");
-    println!(
+    say!("\nbase URL  {origin}/v1");
+    say!("API key   {shown}");
+    say!(
         "program   save this as hello.py; `pip install openai` and `python hello.py` run it:\n"
     );
-    println!("{}", program(&origin, api_key_file, &model.name));
+    say!("{}", program(&origin, api_key_file, &model.name));
     Ok(())
 }
 
@@ -219,7 +219,7 @@ fn provider_key(options: &Options) -> anyhow::Result<Option<Secret>> {
 
 async fn model(options: &Options, key: Option<Secret>, ports: &mut Ports) -> anyhow::Result<Model> {
     if let (Some(name), Some(key)) = (&options.model, key) {
-        println!("   the model is {name} at {}", options.base_url);
+        say!("   the model is {name} at {}", options.base_url);
         return Ok(Model {
             name: name.clone(),
             base_url: options.base_url.clone(),
@@ -232,7 +232,7 @@ async fn model(options: &Options, key: Option<Secret>, ports: &mut Ports) -> any
     let port = ports::still_free(ports.model);
     let server = ModelServer::start(([127, 0, 0, 1], port).into(), script).await?;
     ports.model = Some(server.address().port());
-    println!(
+    say!(
         "   there is no model (--model NAME), so a scripted one answers on this machine: it is no intelligence, everything else is real"
     );
     Ok(Model {

@@ -41,7 +41,7 @@ pub async fn session(
     let mut answer = String::new();
     while let Some(piece) = bytes.next().await {
         for event in frames.push(&piece.context("the event stream broke")?) {
-            println!("   {:>7.3}  {}", stages.clock(), line(&event));
+            say!("   {:>7.3}  {}", stages.clock(), line(&event));
             match event["type"].as_str().unwrap_or_default() {
                 "agent.session.created" => {
                     stages.done("create the Session");

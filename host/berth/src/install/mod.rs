@@ -145,7 +145,7 @@ fn verify(harness: &Harness, version: &str, system: &System, folder: &Path) -> a
 
 fn bar(package: &str) -> Option<ProgressBar> {
     if !std::io::stderr().is_terminal() {
-        eprintln!("installing {package}");
+        tell!("installing {package}");
         return None;
     }
     let bar = ProgressBar::new_spinner();
@@ -160,7 +160,7 @@ fn show(bar: Option<&ProgressBar>, package: &str, folder: &Path, ticks: u32) {
     match bar {
         Some(bar) if ticks.is_multiple_of(5) => bar.set_position(size(folder)),
         None if ticks.is_multiple_of(PLAIN_EVERY) => {
-            eprintln!("installing {package}: {} MB", size(folder) / 1_000_000)
+            tell!("installing {package}: {} MB", size(folder) / 1_000_000)
         }
         _ => {}
     }

@@ -53,7 +53,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         None => Script::default(),
     };
     let server = ModelServer::start(arguments.listen, script).await?;
-    println!("scripted model on {}", server.base_url());
+    say!("scripted model on {}", server.base_url());
     tokio::task::spawn_blocking(|| {
         std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink())
     })
