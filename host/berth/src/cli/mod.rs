@@ -6,6 +6,7 @@
 mod client;
 mod daemon;
 mod doctor;
+mod expose;
 mod harness;
 mod key;
 mod layers;

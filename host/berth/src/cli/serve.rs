@@ -1,6 +1,6 @@
 //! `berth serve`: the Core, from an empty folder to a drained end.
 
-use super::log;
+use super::{expose, log};
 use crate::data_dir::{self, HARNESSES, Lock, Recorded, Secrets, read_secret};
 use anyhow::{Context, bail};
 use berth_core::{CoreSettings, Database, FirstProject, Ready};
@@ -296,6 +296,9 @@ fn settings(options: Options, folder: &Path, secrets: Secrets) -> anyhow::Result
         );
     }
     let sandboxes = sandbox_settings(&options, folder)?;
+    let workspaces = sessions_dir(folder);
+    let workspaces = workspaces.canonicalize().unwrap_or(workspaces);
+    expose::check(&options.local_expose, &[folder, &workspaces])?;
     let database = match options.database_url {
         Some(url) => Database::Postgres {
             url: url.into(),
