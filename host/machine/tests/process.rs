@@ -177,6 +177,27 @@ async fn a_background_process_without_output_does_not_outlive_its_leader() {
     assert_eq!(living(&mark), 0);
 }
 
+// RP-16.3, RP-16.6: the leader obeys the stop; what it leaves behind does not, and holds no output. It is gone long before the
+// grace is over, and that is known.
+#[tokio::test]
+async fn what_an_obedient_leader_leaves_behind_is_confirmed_gone() {
+    let mark = marked_sleep("left");
+    let script = format!(
+        "(trap '' TERM; exec setsid sleep {mark} >/dev/null 2>&1) & echo up; exec sleep {mark}"
+    );
+    let mut child = start(shell(&script)).await;
+    wait_until("both run", || living(&mark) == 2);
+    let stopper = child.stopper();
+    stopper.request_stop(Duration::from_secs(60));
+    assert_eq!(output(&mut child).await, "up\n");
+    let ended = tokio::time::timeout(Duration::from_secs(20), child.wait())
+        .await
+        .unwrap();
+    assert_eq!(ended.exit, Some(Exit::Signal(15)));
+    assert!(ended.clean(), "{ended:?}");
+    assert_eq!(living(&mark), 0);
+}
+
 // RP-16.2: the exit is one fact, the empty scope another.
 #[tokio::test]
 async fn a_background_process_that_ends_in_time_is_a_clean_end() {

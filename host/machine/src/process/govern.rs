@@ -48,6 +48,7 @@ impl Governor {
         let mut reports = spawn_reader(reports);
         let mut exit = None;
         let mut stopping = false;
+        let mut killed = false;
         let mut lingered = false;
         let mut scope_empty = false;
         let mut held = true;
@@ -87,10 +88,12 @@ impl Governor {
                     let _ = control::send_async(&mut control, &Command::Stop { grace_ms }).await;
                     false
                 }
-                () = stale.notified(), if exit.is_some() && !lingered => true,
-                () = &mut leftover, if exit.is_some() && !lingered => true,
+                // At most one of them, once: the second is over when it has fired.
+                () = stale.notified(), if exit.is_some() && !killed => true,
+                () = &mut leftover, if exit.is_some() && !killed => true,
             };
             if kill_rest {
+                killed = true;
                 lingered = !stopping;
                 let _ = control::send_async(&mut control, &Command::Stop { grace_ms: 0 }).await;
             }
