@@ -211,6 +211,10 @@ impl Actor {
         self.read_again = Instant::now() + REREAD;
         match Facts::read(&self.shared, self.session).await {
             Ok(Some(facts)) => {
+                if !self.draining && facts.misses(&self.shared, self.shared.engine_host.device_id())
+                {
+                    self.shared.engine_host.ensure_started().await;
+                }
                 let input = facts.input(&self.shared);
                 self.facts = Some(facts);
                 inputs.push_back(input);

@@ -35,6 +35,9 @@ pub(super) async fn run(shared: Arc<Shared>) {
             () = shared.connect.notified() => {}
             changed = changes.changed() => if changed.is_err() { return },
         }
+        if let Err(error) = wake_engine_host(&shared).await {
+            tracing::warn!(%error, "the releases of the shared Runtime could not be read");
+        }
         let connected = shared.peers.connected();
         greeted.retain(|known| connected.iter().any(|peer| peer.connection() == *known));
         for peer in connected {
@@ -51,6 +54,16 @@ pub(super) async fn run(shared: Arc<Shared>) {
         shared.scan.notify_one();
         shared.initialize.notify_one();
     }
+}
+
+/// The shared Runtime is our own child: nobody else starts it so that it can keep what it owes.
+async fn wake_engine_host(shared: &Shared) -> Result<(), StoreError> {
+    let device = shared.engine_host.device_id();
+    if shared.peers.of(device).is_none() && !shared.store.read().releases(device).await?.is_empty()
+    {
+        shared.engine_host.ensure_started().await;
+    }
+    Ok(())
 }
 
 async fn attend(shared: &Shared, peer: &dyn Peer, first: bool) -> Result<(), StoreError> {

@@ -1,5 +1,6 @@
 //! The one Runtime for Sessions without an Environment (architecture 10): a daemon that Core supervises as its own child,
-//! with the same link and the same adapters as everywhere. Started at the first such Session, ended with Core.
+//! with the same link and the same adapters as everywhere. Started when such a Session has work or is to be released, ended
+//! with Core.
 
 use std::path::PathBuf;
 use std::sync::Arc;

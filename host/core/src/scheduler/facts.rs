@@ -8,7 +8,7 @@ use domain::environment::Initialization;
 use domain::input::Delivery as Stored;
 use domain::run::{Binding, ExecutionConfiguration, History};
 use domain::turn::TurnState;
-use domain::{DeliveryId, SessionId, SessionState};
+use domain::{DeliveryId, DeviceId, SessionId, SessionState};
 use store::{Parts, StoreError};
 
 use super::Shared;
@@ -138,6 +138,12 @@ impl Facts {
     /// The live connection of the Session's device.
     pub(super) fn peer(&self, shared: &Shared) -> Option<Arc<dyn Peer>> {
         shared.peers.of(self.state.binding.as_ref()?.device_id)
+    }
+
+    /// The Session is bound to this device, which is not connected.
+    pub(super) fn misses(&self, shared: &Shared, device: DeviceId) -> bool {
+        let bound = self.state.binding.as_ref();
+        bound.is_some_and(|binding| binding.device_id == device) && self.peer(shared).is_none()
     }
 
     fn peer_view(&self, shared: &Shared) -> Option<PeerView> {
