@@ -186,7 +186,7 @@ pub(super) struct Task {
     run: Option<Run>,
     prepared: bool,
     native: Option<NativeSession>,
-    /// Some process did not end cleanly.
+    /// Some process is not confirmed gone.
     unclean: bool,
     /// It takes no further Run.
     pub(super) doomed: bool,
@@ -371,7 +371,7 @@ impl Task {
             Output::Said(inputs) => self.pending.extend(inputs),
             Output::Ended(process, end) => {
                 self.processes.remove(&process);
-                self.unclean |= !end.clean;
+                self.unclean |= !end.empty;
                 let (exit_code, signal, clean) = (end.exit_code, end.signal, end.clean);
                 self.pending.push_back(Input::Ended(ProcessEnd {
                     process,

@@ -120,6 +120,9 @@ pub struct End {
     pub signal: Option<i32>,
     /// Leader exit and an empty tree are both confirmed (RP-16.2).
     pub clean: bool,
+    /// Nothing of the tree is left. Known also where the supervisor was killed and the leader's exit was seen by nobody:
+    /// all its orphans were waited for.
+    pub empty: bool,
 }
 
 /// A process was certainly not started.

@@ -188,6 +188,7 @@ impl Life for Tree {
                 exit_code,
                 signal,
                 clean: ended.exit.is_some() && ended.scope_empty,
+                empty: ended.scope_empty,
             }
         })
     }
