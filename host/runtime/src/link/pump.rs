@@ -20,7 +20,7 @@ use super::{
     dial::{DialError, Dialer, Socket},
     reconnect::{Next, Reconnect},
     router::Router,
-    socket::{Incoming, Open},
+    socket::{Incoming, Open, Waiting},
 };
 
 /// What a link is made of.
@@ -150,6 +150,7 @@ impl Link {
 
     async fn serve(&mut self, mut open: Open) -> Ended {
         self.end.connect(self.now());
+        let waiting = open.waiting();
         let ended = loop {
             if let Some(reason) = self.flush(&open) {
                 break Ended::ByUs(reason);
@@ -164,7 +165,7 @@ impl Link {
                     Incoming::Message(message) => self.receive(&message),
                     Incoming::Closed(reason) => break Ended::ByPeer(reason),
                 },
-                Some(command) = self.commands.recv() => {
+                Some(command) = next_command(&waiting, &mut self.commands) => {
                     let now = self.now();
                     self.end.command(now, command);
                 }
@@ -242,4 +243,13 @@ impl Link {
     fn now(&self) -> Moment {
         Moment(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
+}
+
+/// The next thing to tell Core, once there is room for what follows from it. Cancel safe.
+async fn next_command(
+    waiting: &Waiting,
+    commands: &mut mpsc::UnboundedReceiver<Command>,
+) -> Option<Command> {
+    waiting.room().await;
+    commands.recv().await
 }

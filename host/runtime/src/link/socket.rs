@@ -1,10 +1,20 @@
 //! One open socket with bounded writes (RP-4.8).
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use futures_util::{SinkExt as _, StreamExt as _, stream::SplitStream};
 use protocol::wire::{CloseReason, Message, limits};
-use tokio::{sync::mpsc, task::JoinHandle, time::timeout};
+use tokio::{
+    sync::{Notify, mpsc},
+    task::JoinHandle,
+    time::timeout,
+};
 use tokio_tungstenite::tungstenite::{
     Message as Frame,
     protocol::{CloseFrame, frame::coding::CloseCode},
@@ -27,13 +37,39 @@ pub(super) enum Incoming {
 pub(super) struct Open {
     reader: SplitStream<Socket>,
     writes: mpsc::Sender<Frame>,
+    waiting: Arc<Waiting>,
     writer: JoinHandle<()>,
+}
+
+/// Frames that are not written yet.
+#[derive(Default)]
+pub(super) struct Waiting {
+    frames: AtomicUsize,
+    written: Notify,
+}
+
+impl Waiting {
+    /// Waits until so few frames are waiting that work may add to them: what a Core that reads slowly cannot take stays with
+    /// the Executors, whose own limits stop them from reading their harness (RP-11.11). Answers and heartbeats are not
+    /// held up, so half of the queue is theirs. Cancel safe.
+    pub(super) async fn room(&self) {
+        loop {
+            // Registered before looking, so that a frame written in between is not missed.
+            let written = self.written.notified();
+            if self.frames.load(Ordering::Relaxed) < limits::WRITE_QUEUE / 2 {
+                return;
+            }
+            written.await;
+        }
+    }
 }
 
 impl Open {
     pub(super) fn new(socket: Socket) -> Self {
         let (mut sink, reader) = socket.split();
         let (writes, mut queue) = mpsc::channel::<Frame>(limits::WRITE_QUEUE);
+        let waiting = Arc::<Waiting>::default();
+        let written = Arc::clone(&waiting);
         let within = Duration::from_millis(limits::WRITE_MS.unsigned_abs());
         let writer = tokio::spawn(async move {
             while let Some(frame) = queue.recv().await {
@@ -42,14 +78,22 @@ impl Open {
                 if !matches!(timeout(within, sink.send(frame)).await, Ok(Ok(()))) || last {
                     break;
                 }
+                written.frames.fetch_sub(1, Ordering::Relaxed);
+                written.written.notify_one();
             }
             let _ = timeout(CLOSE_WITHIN, sink.close()).await;
         });
         Self {
             reader,
             writes,
+            waiting,
             writer,
         }
+    }
+
+    /// What is not written yet.
+    pub(super) fn waiting(&self) -> Arc<Waiting> {
+        Arc::clone(&self.waiting)
     }
 
     /// Queues a message. False when the queue is full or the writer is gone: the socket must be closed, nothing is dropped
@@ -59,6 +103,7 @@ impl Open {
             Message::Text(text) => Frame::text(text),
             Message::Binary(bytes) => Frame::binary(bytes),
         };
+        self.waiting.frames.fetch_add(1, Ordering::Relaxed);
         self.writes.try_send(frame).is_ok()
     }
 
