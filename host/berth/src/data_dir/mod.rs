@@ -26,7 +26,8 @@ pub const DEFAULT: &str = "berth-data";
 /// Where installed harness programs are.
 pub const HARNESSES: &str = "harnesses";
 
-/// Makes the folder if it is missing and checks that nobody else can enter it.
+/// Makes the folder if it is missing and checks that nobody else can look into it. Passing through is the operator's
+/// decision (mode 0711): accounts of sandboxes without a view of their own need it to reach their workspace (LOC-006).
 ///
 /// # Errors
 /// It cannot be made, or others may read it.
@@ -40,9 +41,9 @@ pub fn open(folder: &Path) -> anyhow::Result<PathBuf> {
         .canonicalize()
         .with_context(|| format!("cannot find the data folder {}", folder.display()))?;
     let mode = folder.metadata()?.permissions().mode();
-    if mode & 0o077 != 0 {
+    if mode & 0o066 != 0 {
         bail!(
-            "others may enter the data folder {} (mode {:o}), and it holds keys; run `chmod 700 {}`",
+            "others may look into the data folder {} (mode {:o}), and it holds keys; run `chmod 700 {}`",
             folder.display(),
             mode & 0o777,
             folder.display()
@@ -103,11 +104,20 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_others_may_enter_is_refused() {
+    fn a_folder_that_others_may_look_into_is_refused() {
         let outer = tempfile::tempdir().unwrap();
         let folder = outer.path().join("d");
         open(&folder).unwrap();
-        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
-        assert!(open(&folder).unwrap_err().to_string().contains("chmod 700"));
+        assert_eq!(
+            folder.metadata().unwrap().permissions().mode() & 0o777,
+            0o700
+        );
+        for mode in [0o755, 0o750, 0o722, 0o704] {
+            std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(mode)).unwrap();
+            assert!(open(&folder).unwrap_err().to_string().contains("chmod 700"));
+        }
+        // Passing through shows nothing.
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o711)).unwrap();
+        open(&folder).unwrap();
     }
 }

@@ -12,8 +12,17 @@ const DEVICES: [&str; 10] = [
     "null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm", "fd",
 ];
 
-/// Restricts this process and all that it starts, for good.
+/// Restricts this process and all that it starts, for good. Called under the account that will work here, which must be
+/// able to pass through the parent folders of its things: an allow-list gives no way where the modes give none.
 pub(super) fn restrict(mounts: &[Bind]) -> io::Result<()> {
+    for bind in mounts {
+        if let What::Host { from, .. } = &bind.what
+            && let Err(error) = std::fs::metadata(from)
+            && error.kind() == io::ErrorKind::PermissionDenied
+        {
+            return Err(error);
+        }
+    }
     let mut visible = places(mounts).into_iter();
     visible
         .try_fold(Allowed::nothing()?, |list, (path, what)| {

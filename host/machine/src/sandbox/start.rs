@@ -451,6 +451,7 @@ pub(super) fn probe(settings: &Settings) -> Facts {
 /// Goes the whole way up to the daemon, with the parts that can be refused.
 fn try_level(settings: &Settings, level: Level) -> Result<(), &'static str> {
     private_folder(&settings.root).map_err(|_| "sessions_unwritable")?;
+    private_folder(&settings.harnesses).map_err(|_| "harnesses_unwritable")?;
     let stage = tempfile::Builder::new()
         .prefix(".probe-")
         .tempdir_in(&settings.root)
@@ -474,6 +475,8 @@ fn try_level(settings: &Settings, level: Level) -> Result<(), &'static str> {
         mounts: vec![
             bind("/usr", host(Path::new("/usr"), false)),
             bind("/workspace", host(stage.path(), true)),
+            bind("/program", host(&settings.own_program, false)),
+            bind("/harnesses", host(&settings.harnesses, false)),
             bind(
                 "/tmp",
                 What::Scratch {
@@ -496,8 +499,10 @@ fn try_level(settings: &Settings, level: Level) -> Result<(), &'static str> {
         Ok(_) => Ok(()),
         Err(failed) => {
             tracing::info!(level = level.name(), stage = ?failed.stage, error = %failed.cause, "isolation level refused");
+            let unreachable = failed.cause.kind() == std::io::ErrorKind::PermissionDenied;
             Err(match level {
                 Level::Namespaces => "namespaces_unavailable",
+                Level::Landlock if unreachable => "sessions_unreachable",
                 Level::Landlock => "landlock_unavailable",
                 Level::None => "program_unavailable",
             })
