@@ -4,6 +4,8 @@
 //! the scheduler and the gateway act on what is committed. Memory holds caches, sockets and hints only.
 
 mod api;
+#[cfg(feature = "crash-points")]
+pub mod check;
 mod execution;
 mod first_start;
 mod gateway;

@@ -204,7 +204,7 @@ fn harnesses(settings: &CoreSettings) -> Result<Harnesses, ServeError> {
     )?)
 }
 
-async fn open(settings: &CoreSettings) -> Result<Store, ServeError> {
+pub(crate) async fn open(settings: &CoreSettings) -> Result<Store, ServeError> {
     let key =
         ServiceKey::from_bytes(settings.credential_key.expose()).map_err(ServeError::ServiceKey)?;
     let location = match &settings.database {

@@ -5,10 +5,13 @@ import json
 import os
 import pathlib
 import signal
+import sqlite3
 import subprocess
 import time
 import urllib.error
 import urllib.request
+
+from ledger import Ledger
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BERTH = pathlib.Path(os.environ.get("BERTH_TEST_BIN", ROOT / "target/debug/berth"))
@@ -17,6 +20,8 @@ HARNESSES = pathlib.Path(os.environ.get("BERTH_TEST_HARNESSES", ROOT / "target/t
 MODEL = "scripted-1"
 MODEL_KEY = "sk-canary-model-key"
 SETTLES_WITHIN = 60
+# Ends what `psql` says to one statement.
+DONE = "-- done --"
 
 
 def script(*replies):
@@ -70,6 +75,8 @@ class Server:
         self.more = list(more)
         self.process = None
         self.port = 0
+        self.psql = None
+        self.ledger = Ledger()
         self.folder.mkdir(mode=0o700, exist_ok=True)
         installed = self.folder / "harnesses"
         if not installed.exists():
@@ -94,10 +101,25 @@ class Server:
             self.process.send_signal(signal.SIGTERM)
             code = self.process.wait(60)
             assert code == 0, f"exit status {code}\n{self.log_tail()}"
+            self.check(quiescent=True)
+        if self.psql:
+            self.psql.kill()
 
     def kill(self):
         self.process.kill()
         self.process.wait(10)
+        self.check()
+
+    def check(self, quiescent=False):
+        """The invariants of the design over the whole database, and that it holds every accepted message exactly once (reliability 4)."""
+        command = [BERTH, "test-database", "--data-dir", self.folder]
+        command += ["--database-url", self.database] if self.database else []
+        command += ["--quiescent"] if quiescent else []
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        found = json.loads(done.stdout)
+        wrong = found["violations"] + self.ledger.differences(found["sessions"], found["messages"])
+        assert not wrong, "\n".join(wrong) + "\n" + self.log_tail()
 
     def log_tail(self):
         return (self.folder / "core.log").read_text(errors="replace")[-6000:]
@@ -127,12 +149,15 @@ class Server:
         data = None if body is None else (body if isinstance(body, bytes) else json.dumps(body).encode())
         sent = {"authorization": f"Bearer {key or self.api_key}", "openai-beta": "agents=v1", "content-type": "application/json", **(headers or {})}
         request = urllib.request.Request(self.url + path, data=data, method=method, headers=sent)
+        entry = self.ledger.sent(method, path, sent, data)
         try:
             with urllib.request.urlopen(request, timeout=60) as answer:
                 status, got, text = answer.status, answer.headers, answer.read()
         except urllib.error.HTTPError as error:
             status, got, text = error.code, error.headers, error.read()
-        return status, got, json.loads(text) if text else None
+        parsed = json.loads(text) if text else None
+        self.ledger.answered(entry, status, parsed.get("id") if isinstance(parsed, dict) else None)
+        return status, got, parsed
 
     def admin(self, method, path, body=None):
         return self.raw(method, "/core/v1" + path, body, key=self.core_key)
@@ -142,31 +167,80 @@ class Server:
         found = [path for path in (self.folder / "sessions").glob(f"*/{session_id}")]
         return found[0] if found else None
 
-    def processes(self, session_id=""):
-        """Every process of this Core's sandboxes, or of one Session's: pid and command line. A sandbox sees our folder in its mounts."""
-        mark = f"/{self.folder.name}/sessions/" if not session_id else session_id
+    def tables(self):
+        """Every row of every table as stored, sorted: what a request may have changed."""
         found = {}
-        for entry in pathlib.Path("/proc").iterdir():
-            if not entry.name.isdigit():
-                continue
-            with contextlib.suppress(OSError):
-                mounts = (entry / "mountinfo").read_text(errors="replace")
-                if str(self.folder.parent) + mark in mounts or (session_id and session_id in mounts):
-                    found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        if self.database:
+            listed = self._psql("select tablename from pg_tables where schemaname = 'public'")
+            found = {table: [] for table in listed}
+            every = " union all ".join(f"""select '{table}' as name, row_to_json(t)::text as row from "{table}" t""" for table in listed)
+            for line in self._psql(f"select json_build_array(name, row) from ({every}) everything"):
+                table, row = json.loads(line)
+                found[table].append(json.loads(row))
+            return {table: sorted(rows, key=str) for table, rows in found.items()}
+        with contextlib.closing(sqlite3.connect(f"file:{self.folder}/berth.db?mode=ro", uri=True)) as database:
+            database.row_factory = sqlite3.Row
+            for (table,) in database.execute("select name from sqlite_master where type = 'table'").fetchall():
+                found[table] = sorted((dict(row) for row in database.execute(f'select * from "{table}"')), key=str)
         return found
+
+    def _psql(self, statement):
+        """Runs a statement in one lasting `psql`: a process for each would cost more than all else."""
+        if self.psql is None or self.psql.poll() is not None:
+            self.psql = subprocess.Popen(["psql", self.database, "-qtA"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.psql.stdin.write(f"{statement};\n\\echo {DONE}\n")
+        self.psql.stdin.flush()
+        return list(iter(lambda: self.psql.stdout.readline().rstrip("\n"), DONE))
+
+    def processes(self, session_id=""):
+        """Every process of this Core's sandboxes, or of one Session's: pid and command line."""
+        mark = session_id or f"{self.folder}/sessions/"
+        return {pid: command for pid, (command, places) in every_process().items() if mark in places}
+
+    def children(self):
+        """Every process below this Core that is not in a sandbox: pid and command line."""
+        parents = {int(entry.name): parent(int(entry.name)) for entry in pathlib.Path("/proc").iterdir() if entry.name.isdigit()}
+        found, level = {}, [self.process.pid]
+        while level:
+            level = [pid for pid, above in parents.items() if above in level]
+            for pid in level:
+                with contextlib.suppress(OSError):
+                    found[pid] = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        return found
+
+
+def parent(pid):
+    """The parent of a process; 0 when it is gone."""
+    with contextlib.suppress(OSError):
+        # The name in the second field may hold blanks and brackets.
+        return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    return 0
+
+
+def every_process():
+    """Command line and places of each: a sandbox sees its folder in its mounts, or without a view of its own in arguments and directory."""
+    found = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                places = [(entry / "mountinfo").read_text(errors="replace"), command]
+                with contextlib.suppress(OSError):
+                    places.append(os.readlink(entry / "cwd"))
+                found[int(entry.name)] = (command, "\n".join(places))
+    return found
 
 
 def end_sandboxes(folder):
     """Ends what outlives its Core by design: the init and supervisor of every sandbox below a test's folder."""
-    mark = str(folder)
-    for entry in pathlib.Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        with contextlib.suppress(OSError):
-            inside = mark in (entry / "mountinfo").read_text(errors="replace")
-            ours = b"sandbox-init" in (entry / "cmdline").read_bytes()
-            if inside and ours:
-                os.kill(int(entry.name), signal.SIGKILL)
+    processes = every_process()
+    inside = {pid for pid, (_, places) in processes.items() if str(folder) in places}
+    # An init without a mount namespace shows nothing of its folder, but its daemon does.
+    inside |= {parent(pid) for pid in inside}
+    for pid in inside:
+        if "sandbox-init" in processes.get(pid, ("",))[0]:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def share(source, target):
@@ -188,6 +262,20 @@ def scripted_harness(folder, plan=None):
     if plan is not None:
         (target.parent / "timeline.json").write_text(json.dumps(plan))
     return pathlib.Path(folder)
+
+
+def diagnosed(server, session_id):
+    """What an operator is told about the failure of a Session's last Turn (OPS-051)."""
+    project = next(project["id"] for project in server.admin("GET", "/projects")[2]["data"] if project["name"] == "default")
+    failure = server.admin("GET", f"/projects/{project}/sessions/{session_id}/diagnostics")[2]["failure"]
+    return failure and failure["code"]
+
+
+def cause(server, session_id):
+    """The stored cause of a Session's last failed Turn (state-machines 1.2)."""
+    turns = [json.loads(row["body"]) for row in server.tables()["turns"] if row["session_id"] == session_id]
+    outcomes = [turn["state"]["outcome"] for turn in sorted(turns, key=lambda turn: turn["work_seq"]) if turn["state"]["state"] == "ended"]
+    return next((outcome["cause"]["cause"] for outcome in reversed(outcomes) if outcome["outcome"] == "failed"), None)
 
 
 def until(condition, what, within=SETTLES_WITHIN):

@@ -1,5 +1,6 @@
 """What the suites share: one Core and one model for each harness, and the official SDK as a user writes it."""
 
+import json
 import os
 import urllib.parse
 
@@ -48,8 +49,46 @@ def fast(tmp_path_factory, model):
 
 
 def client_of(server, **more):
+    """The official client, watched by the server's ledger."""
+
+    def sent(request):
+        body = request.read() if request.method == "POST" else b""
+        request.extensions["ledger"] = server.ledger.sent(request.method, request.url.path, request.headers, body)
+
+    def answered(response):
+        entry = response.request.extensions.get("ledger")
+        if entry is not None:
+            streamed = response.headers.get("content-type", "").startswith("text/event-stream")
+            session = None if streamed or response.status_code != 201 else json.loads(response.read())["id"]
+            server.ledger.answered(entry, response.status_code, session)
+
+    watched = openai.DefaultHttpxClient(event_hooks={"request": [sent], "response": [answered]})
     # No silent second attempts: a test sees each answer.
-    return openai.OpenAI(base_url=server.url + "/v1", api_key=server.api_key, max_retries=0, _strict_response_validation=STRICT, **more)
+    return openai.OpenAI(
+        base_url=server.url + "/v1", api_key=server.api_key, max_retries=0, http_client=watched, _strict_response_validation=STRICT, **more
+    )
+
+
+@pytest.fixture
+def start_core(tmp_path, model):
+    """Starts Cores of the test's own; what is left running is stopped, and every database is checked."""
+    started = []
+
+    def start(database=None, harnesses=None, more=(), folder=None, **environment):
+        server = berth.Server(folder or tmp_path / "data", database=database, harnesses=harnesses, more=more).start(**environment)
+        started.append(server)
+        server.set_default_model(model)
+        return server
+
+    yield start
+    for server in started:
+        server.stop()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request):
+    """Each database: none stands for SQLite in the data folder."""
+    return request.getfixturevalue("postgres") if request.param == "postgres" else None
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """`kill -9` of the Core at named points, on both databases: no accepted input lost, nothing run twice, the next Turn works.
 
-The points are the units' names with `.before` and `.after` their commit, and the effects between them (`host/store/src/crash.rs`).
+The points are the units' names with `.before` and `.after` their commit, and the effects between them (`host/store/src/crash.rs`). Each stop,
+planned or not, is followed by the check of the whole database (`Server.check`).
 """
 
 import json
@@ -9,35 +10,31 @@ import urllib.error
 import pytest
 
 import berth
-from berth import MODEL, until
+from berth import MODEL, cause, timeline, until
 from conftest import client_of
 from test_sessions import last_turn, message, settled
 
-POINTS = [
+HOSTED = [
     "CreateSession.before", "CreateSession.after",
     "ReserveAllocation.before", "ReserveAllocation.after", "provider_create.sent",
     "CompleteInit.after",
     "Promote.before", "Promote.after",
     "execution_start.sent",
     "AppendRun.before", "AppendRun.after",
-    "SettleRun.before", "SettleRun.after",
+    "SettleRun.before", "SettleRun.after", "workspace_export.sent",
     "FinishTurn.before", "FinishTurn.after", "settle_run.answered",
 ]
+NONE = ["BindDevice.before", "BindDevice.after", "ClaimTurn.before"]
+POINTS = [("openai_hosted", point) for point in HOSTED] + [("none", point) for point in NONE]
+LATER = ["AdmitInput.before", "AdmitInput.after", "run_input.sent", "ConfirmInput.before", "ConfirmInput.after"]
+CANCEL = ["AdmitInput.before", "AdmitInput.after", "run_cancel.sent", "FinishTurn.before", "FinishTurn.after"]
 RELEASE = ["DeleteSession.before", "DeleteSession.after", "release.closed", "provider_kill.sent", "SweepDeleted.before", "SweepDeleted.after"]
 TERMINAL = ("completed", "failed", "cancelled")
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def database(request):
-    return request.getfixturevalue("postgres") if request.param == "postgres" else None
-
-
 @pytest.fixture
-def core(tmp_path, database, model):
-    server = berth.Server(tmp_path / "data", database=database, harnesses=berth.scripted_harness(tmp_path / "h")).start()
-    server.set_default_model(model)
-    yield server
-    server.stop()
+def core(tmp_path, database, start_core):
+    return start_core(database, harnesses=berth.scripted_harness(tmp_path / "h"))
 
 
 def armed(server, point):
@@ -45,46 +42,107 @@ def armed(server, point):
     server.start(BERTH_CRASH_POINT=point)
 
 
-def create(server):
-    body = {"agent": {"model": MODEL}, "environment": {"type": "openai_hosted"}, "input": "the only input"}
+def create(server, placement="openai_hosted", text="the only input"):
+    body = {"agent": {"model": MODEL}, "environment": {"type": placement}, "input": text}
     return server.raw("POST", "/v1/agents/sessions", body, headers={"idempotency-key": "crash"})
+
+
+def unless_it_dies(request, *arguments):
+    """The answer, or nothing when it was lost with the Core."""
+    try:
+        return request(*arguments)
+    except (urllib.error.URLError, ConnectionError, OSError):
+        return None
 
 
 def died(server, within=20):
     until(lambda: server.process.poll() is not None, "the Core dies at the point", within)
     assert server.process.returncode == -9, server.log_tail()
+    server.check()
 
 
-def native_starts(server, session_id):
-    logs = list(server.workspace(session_id).rglob("requests.jsonl"))
+def native_starts(server, text="the only input"):
+    logs = list(server.folder.rglob("requests.jsonl"))
     lines = [json.loads(line) for log in logs for line in log.read_text().splitlines()]
-    return [line for line in lines if line["method"] == "turn/start" and line["message"] == "the only input"]
+    return [line for line in lines if line["method"] in ("turn/start", "turn/steer") and line["message"] == text]
 
 
-@pytest.mark.parametrize("point", POINTS)
-def test_a_crash_loses_and_repeats_nothing(core, point):
+@pytest.mark.parametrize("placement, point", POINTS)
+def test_a_crash_loses_and_repeats_nothing(core, placement, point):
     armed(core, point)
-    try:
-        create(core)
-    except (urllib.error.URLError, ConnectionError, OSError):
-        # The answer was lost with the Core; the same retry identity finds or makes the one Session.
-        pass
+    # If the answer is lost with the Core, the same retry identity finds or makes the one Session.
+    unless_it_dies(create, core, placement)
     died(core)
     core.start()
-    status, _, session = create(core)
+    status, _, session = create(core, placement)
     assert status == 201, session
     client = client_of(core)
     assert len(client.beta.agents.sessions.list().data) == 1, "one retry identity made two Sessions"
     until(lambda: last_turn(client, session["id"]).status in TERMINAL, "the accepted input is settled")
     turns = client.beta.agents.sessions.turns.list(session["id"]).data
     assert len(turns) == 1
-    assert len(native_starts(core, session["id"])) <= 1, "the Turn was run twice"
+    assert len(native_starts(core)) <= 1, "the Turn was run twice"
     first = turns[0].status
 
     client.beta.agents.sessions.events.create(session["id"], events=[message("and the next?")])
     settled(client, session["id"], turns=2)
     after = client.beta.agents.sessions.turns.list(session["id"], order="asc").data
     assert [turn.status for turn in after] == [first, "completed"]
+
+
+@pytest.mark.parametrize("placement", ["openai_hosted", "none"])
+@pytest.mark.parametrize("point", LATER)
+def test_a_crash_around_a_message_that_joins_a_turn(core, placement, point):
+    armed(core, point)
+    session = create(core, placement, timeline({"begin": "on"}, {"await_steers": 1}, {"sleep_ms": 300}, {"say": "heard"}))[2]["id"]
+    client = client_of(core)
+    until(lambda: speaking(client, session), "the Turn runs")
+    unless_it_dies(core.raw, "POST", f"/v1/agents/sessions/{session}/events", {"events": [message("a second thought")]})
+    died(core)
+    core.start()
+    until(lambda: last_turn(client, session).status in TERMINAL, "the Turn is settled")
+    assert last_turn(client, session).status == "failed"
+    assert cause(core, session) == "execution_interrupted"
+    assert len(native_starts(core, "a second thought")) <= 1, "the message was sent twice"
+    goes_on(core, client, session)
+
+
+@pytest.mark.parametrize("placement", ["openai_hosted", "none"])
+@pytest.mark.parametrize("point", CANCEL)
+def test_a_crash_around_a_cancel(core, placement, point):
+    armed(core, point)
+    session = create(core, placement, timeline({"begin": "on"}, "hang"))[2]["id"]
+    client = client_of(core)
+    until(lambda: speaking(client, session), "the Turn runs")
+    unless_it_dies(core.raw, "POST", f"/v1/agents/sessions/{session}/events", {"events": [{"type": "agent.session.input.cancel"}]})
+    died(core)
+    core.start()
+    until(lambda: last_turn(client, session).status in TERMINAL, "the Turn is settled")
+    # After its commit the end is final; before, the new owner settles the Turn.
+    assert last_turn(client, session).status == ("cancelled" if point == "FinishTurn.after" else "failed")
+    goes_on(core, client, session)
+
+
+def said(client, session):
+    return [item for item in client.beta.agents.sessions.items.list(session) if item.type == "message" and item.role == "assistant"]
+
+
+def speaking(client, session):
+    """The agent is in the middle of a message."""
+    items = said(client, session)
+    return items and items[0].status == "in_progress"
+
+
+def spoken(client, session):
+    """The newest text of the agent, as far as it has come."""
+    items = said(client, session)
+    return "".join(part.text for part in items[0].content) if items else None
+
+
+def goes_on(core, client, session):
+    client.beta.agents.sessions.events.create(session, events=[message("and the next?")])
+    settled(client, session, turns=2)
+    assert last_turn(client, session).status == "completed", core.log_tail()
 
 
 @pytest.mark.parametrize("point", ["BeginInit.after", "runtime_prepare.sent", "CompleteInit.before"])
@@ -111,10 +169,7 @@ def test_a_crash_in_a_release_leaves_nothing(core, point):
     settled(client, session["id"])
     folder = core.workspace(session["id"])
     armed(core, point)
-    try:
-        core.raw("DELETE", f"/v1/agents/sessions/{session['id']}")
-    except (urllib.error.URLError, ConnectionError, OSError):
-        pass
+    unless_it_dies(core.raw, "DELETE", f"/v1/agents/sessions/{session['id']}")
     died(core)
     core.start()
     assert core.raw("DELETE", f"/v1/agents/sessions/{session['id']}")[0] in (200, 404)

@@ -1,5 +1,6 @@
 """Restarts of the Core, of the daemon, of both: history and work survive (ENV-067, RP-10.19, OPS-145)."""
 
+import contextlib
 import json
 import os
 import re
@@ -8,23 +9,20 @@ import signal
 import pytest
 
 import berth
-from berth import MODEL, script, steps, timeline, until
+from berth import MODEL, cause, script, steps, timeline, until
 from conftest import client_of
 from test_sessions import last_turn, message, settled
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def own_core(request, tmp_path, model):
-    """A Core of its own on each database, with real Codex and a short idle time."""
-    database = request.getfixturevalue("postgres") if request.param == "postgres" else None
-    server = berth.Server(tmp_path / "data", database=database).start()
-    server.set_default_model(model)
-    yield server
-    server.stop()
+@pytest.fixture
+def own_core(database, start_core):
+    """A Core of its own on each database, with real Codex."""
+    return start_core(database)
 
 
 def daemons(server):
-    return [pid for pid, command in server.processes().items() if re.search(r"\bberth daemon\b", command)]
+    everywhere = {**server.processes(), **server.children()}
+    return [pid for pid, command in everywhere.items() if re.search(r"\bberth daemon\b", command)]
 
 
 def restart_core(server):
@@ -45,25 +43,43 @@ def kill_daemon(server):
 
 
 def kill_both(server):
+    found = daemons(server)
     server.kill()
-    kill_daemon(server)
+    for pid in found:
+        # The shared Runtime has gone with its Core.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     server.start()
 
 
 @pytest.mark.parametrize("break_it", [restart_core, kill_core, kill_daemon, kill_both], ids=lambda f: f.__name__)
-def test_the_conversation_goes_on(own_core, model, break_it):
+def test_the_conversation_goes_on(own_core, model, placement, break_it):
     client = client_of(own_core)
-    session = client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": "openai_hosted"}, input="remember periwinkle")
+    session = client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": placement}, input="remember periwinkle")
     settled(client, session.id)
     break_it(own_core)
     client = client_of(own_core)
-    question = f"which word, after {break_it.__name__}?"
+    question = f"which word, after {break_it.__name__} with {placement} at {own_core.port}?"
     client.beta.agents.sessions.events.create(session.id, events=[message(question)])
     settled(client, session.id, turns=2)
     turn = last_turn(client, session.id)
     assert turn.status == "completed", (turn, own_core.log_tail())
     asked = [request for request in model.requests() if request["message"] == question]
     assert asked and "periwinkle" in str(asked[-1]["body"]["input"])
+
+
+@pytest.mark.parametrize("restart", [restart_core, kill_core], ids=lambda f: f.__name__)
+def test_delete_after_a_restart_leaves_no_home(tmp_path, database, start_core, restart):
+    """The shared Runtime is started to keep what it owes, although no Session has work for it (RP-8.5)."""
+    server = start_core(database, harnesses=berth.scripted_harness(tmp_path / "h"))
+    client = client_of(server)
+    session = client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": "none"}, input="one")
+    settled(client, session.id)
+    home = server.folder / "engine-homes" / session.id
+    assert home.exists(), list((server.folder / "engine-homes").iterdir())
+    restart(server)
+    client_of(server).beta.agents.sessions.delete(session.id)
+    until(lambda: not home.exists(), "the private home is gone")
 
 
 def test_a_core_that_dies_in_a_turn_settles_it_once(own_core, model):
@@ -78,9 +94,7 @@ def test_a_core_that_dies_in_a_turn_settles_it_once(own_core, model):
     client = client_of(own_core)
     until(lambda: last_turn(client, session.id).status == "failed", "the interrupted Turn is settled")
     assert last_turn(client, session.id).error.code == "internal_error"
-    project = own_core.admin("GET", "/projects")[2]["data"][0]["id"]
-    diagnostics = own_core.admin("GET", f"/projects/{project}/sessions/{session.id}/diagnostics")[2]
-    assert diagnostics["failure"]["code"] == "execution_interrupted", diagnostics
+    assert cause(own_core, session.id) == "execution_interrupted"
     model.release(name)
     settled(client, session.id)
     client.beta.agents.sessions.events.create(session.id, events=[message("and now?")])
@@ -88,9 +102,8 @@ def test_a_core_that_dies_in_a_turn_settles_it_once(own_core, model):
     assert len([request for request in model.requests()[asked:] if "hold" in request["message"]]) == 0, "the Turn was run twice"
 
 
-def test_an_idle_executor_is_closed_and_resumed(tmp_path, model):
-    server = berth.Server(tmp_path / "data", harnesses=berth.scripted_harness(tmp_path / "h"), more=["--executor-idle-seconds", "1"]).start()
-    server.set_default_model(model)
+def test_an_idle_executor_is_closed_and_resumed(tmp_path, start_core):
+    server = start_core(harnesses=berth.scripted_harness(tmp_path / "h"), more=["--executor-idle-seconds", "1"])
     client = client_of(server)
     session = client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": "openai_hosted"}, input="one")
     settled(client, session.id)
@@ -101,4 +114,3 @@ def test_an_idle_executor_is_closed_and_resumed(tmp_path, model):
     assert said[0].content[0].text == "2", "the history was not resumed"
     requests = next(server.workspace(session.id).rglob("requests.jsonl")).read_text().splitlines()
     assert len({json.loads(line)["pid"] for line in requests}) == 2, "it was the same process"
-    server.stop()

@@ -18,6 +18,8 @@ mod project;
 mod serve;
 mod session;
 mod show;
+#[cfg(feature = "crash-points")]
+mod test_database;
 
 use crate::demo;
 use clap::{FromArgMatches, Parser, Subcommand};
@@ -72,6 +74,10 @@ enum Command {
     /// A model that follows a script, for the demo and tests.
     #[command(hide = true)]
     ScriptedModel(demo::model_server::Arguments),
+    /// What must hold over the database of a Core.
+    #[cfg(feature = "crash-points")]
+    #[command(hide = true)]
+    TestDatabase(test_database::Options),
 }
 
 /// Parses, runs, and turns an error into a sentence and exit status 1.
@@ -122,5 +128,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Daemon(options) => daemon::run(options).await,
         Command::Doctor(options) => doctor::run(options).await,
         Command::ScriptedModel(arguments) => demo::model_server::run(arguments).await,
+        #[cfg(feature = "crash-points")]
+        Command::TestDatabase(options) => test_database::run(options).await,
     }
 }

@@ -284,6 +284,18 @@ fn check(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Settings of a Core on a folder that has had its first start, without taking the folder.
+///
+/// # Errors
+/// A setting is wrong, or a secret is missing.
+#[cfg(feature = "crash-points")]
+pub fn settings_of(options: Options) -> anyhow::Result<CoreSettings> {
+    check(&options)?;
+    let folder = data_dir::open(&options.data_dir)?;
+    let secrets = Secrets::open(&folder)?;
+    settings(options, &folder, secrets)
+}
+
 fn settings(options: Options, folder: &Path, secrets: Secrets) -> anyhow::Result<CoreSettings> {
     if options.allow_loopback_model_urls {
         tracing::warn!(

@@ -1,10 +1,13 @@
-//! For tests of this and other crates: fresh databases of both kinds, and a clock that can be moved.
+//! For tests of this and other crates: fresh databases of both kinds, a clock that can be moved, and what must hold
+//! over a whole database.
 //!
 //! Compiled in only with the feature `testing`; no product build has it.
 
 mod databases;
 mod invariants;
+mod messages;
 mod postgres;
 
 pub use databases::{TestDatabase, move_clock};
 pub use invariants::violations;
+pub use messages::{StoredMessage, live_sessions, messages};
