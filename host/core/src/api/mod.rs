@@ -22,7 +22,7 @@ mod rows;
 mod sessions;
 mod stream;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub(crate) use dispatch::Api;
 pub use rows::{Operation, operations};

@@ -24,6 +24,8 @@ mod ownership;
 mod perform;
 mod slots;
 mod sweep;
+#[cfg(test)]
+mod tests;
 mod tick;
 
 use std::sync::Arc;

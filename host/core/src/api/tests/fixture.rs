@@ -25,10 +25,10 @@ use crate::hub::Hub;
 use crate::keys::StreamKeys;
 use crate::state::Core;
 
-pub(super) const CORE_KEY: &str =
+pub(crate) const CORE_KEY: &str =
     "oac_admin_0000000000000000000000000000000000000000000000000000000000000000";
 
-pub(super) struct Fixture {
+pub(crate) struct Fixture {
     pub database: TestDatabase,
     pub core: Arc<Core>,
     pub api: Arc<Api>,
@@ -40,24 +40,24 @@ pub(super) struct Fixture {
     pub other: String,
 }
 
-pub(super) struct Answered {
+pub(crate) struct Answered {
     pub status: u16,
     pub headers: axum::http::HeaderMap,
     pub body: String,
 }
 
 impl Answered {
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("{} is no JSON", self.body))
     }
 
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
 }
 
 impl Fixture {
-    pub(super) async fn on(database: TestDatabase) -> Self {
+    pub(crate) async fn on(database: TestDatabase) -> Self {
         let store = database.open().await;
         let (key, other) = ("berth_sk_one".to_owned(), "berth_sk_two".to_owned());
         let (project, key_id) = issue(&store, &key).await;
@@ -98,7 +98,7 @@ impl Fixture {
     }
 
     /// Answers a request whose body, if there is one, is JSON.
-    pub(super) async fn send(
+    pub(crate) async fn send(
         &self,
         method: &str,
         path: &str,
@@ -110,7 +110,7 @@ impl Fixture {
     }
 
     /// As [`Fixture::send`], without reading the body of the answer.
-    pub(super) async fn open(
+    pub(crate) async fn open(
         &self,
         method: &str,
         path: &str,
@@ -135,16 +135,16 @@ impl Fixture {
         self.api.clone().answer(request.body(body).unwrap()).await
     }
 
-    pub(super) async fn get(&self, path: &str) -> Answered {
+    pub(crate) async fn get(&self, path: &str) -> Answered {
         self.send("GET", path, Some(&self.key), None).await
     }
 
-    pub(super) async fn post(&self, path: &str, body: &str) -> Answered {
+    pub(crate) async fn post(&self, path: &str, body: &str) -> Answered {
         self.send("POST", path, Some(&self.key), Some(body)).await
     }
 
     /// Gives the harness a default model, so that Sessions need none of their own.
-    pub(super) async fn default_model(&self) {
+    pub(crate) async fn default_model(&self) {
         let body = r#"{"model_provider":{"protocol":"responses","base_url":"https://models.example/v1","api_key":"k"},"model":"default-model"}"#;
         let path = "/core/v1/harnesses/test/model-configuration";
         let answer = self.send("PUT", path, Some(CORE_KEY), Some(body)).await;
@@ -152,18 +152,18 @@ impl Fixture {
     }
 
     /// Makes a Session and returns its id.
-    pub(super) async fn session(&self, body: &str) -> String {
+    pub(crate) async fn session(&self, body: &str) -> String {
         let answer = self.post("/v1/agents/sessions", body).await;
         assert_eq!(answer.status, 201, "{}", answer.body);
         answer.json()["id"].as_str().unwrap().to_owned()
     }
 
-    pub(super) async fn dump(&self) -> String {
+    pub(crate) async fn dump(&self) -> String {
         self.database.dump().await.unwrap()
     }
 }
 
-pub(super) async fn read(answer: Response<Body>) -> Answered {
+pub(crate) async fn read(answer: Response<Body>) -> Answered {
     let (parts, body) = answer.into_parts();
     let bytes = body.collect().await.unwrap().to_bytes();
     Answered {
@@ -200,7 +200,7 @@ async fn issue(store: &Store, key: &str) -> (ProjectId, KeyId) {
 }
 
 /// A harness that can do what the API can use, and says so.
-pub(super) fn declaration() -> HarnessDeclaration {
+pub(crate) fn declaration() -> HarnessDeclaration {
     let mut abilities = Abilities::REFUSED;
     for capability in [
         Capability::EnvironmentNone,

@@ -17,7 +17,7 @@ macro_rules! both {
     };
 }
 
-mod fixture;
+pub(crate) mod fixture;
 mod idempotency;
 mod lists;
 mod matrix;
