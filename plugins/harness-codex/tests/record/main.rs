@@ -6,7 +6,6 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod faults;
-mod guards;
 mod scenarios;
 mod stage;
 #[path = "../support/mod.rs"]

@@ -17,6 +17,29 @@ use crate::support::configuration;
 
 pub const LIMIT: Duration = Duration::from_secs(60);
 
+/// The native program: `CODEX_PROGRAM`, or the pinned one among the installed harnesses.
+pub fn codex() -> Option<PathBuf> {
+    if let Some(given) = std::env::var_os("CODEX_PROGRAM") {
+        return Some(given.into());
+    }
+    let installed = PathBuf::from(std::env::var_os("BERTH_TEST_HARNESSES")?);
+    let packages = installed.join("codex/0.171.0/node_modules/@openai");
+    let inside = |folder: PathBuf| std::fs::read_dir(folder).into_iter().flatten().flatten();
+    inside(packages)
+        .flat_map(|package| inside(package.path().join("vendor")))
+        .map(|target| target.path().join("bin/codex"))
+        .find(|program| program.is_file())
+}
+
+/// The program that serves the scripted model.
+pub fn berth() -> Option<PathBuf> {
+    ["BERTH_PROGRAM", "BERTH_TEST_BIN"]
+        .iter()
+        .find_map(|name| std::env::var_os(name))
+        .map(PathBuf::from)
+        .filter(|program| program.is_file())
+}
+
 /// The scripted model; it ends with its standard input.
 pub struct ModelServer {
     url: String,
@@ -25,7 +48,7 @@ pub struct ModelServer {
 
 impl ModelServer {
     pub fn start() -> Self {
-        let mut child = std::process::Command::new(std::env::var("BERTH_PROGRAM").unwrap())
+        let mut child = std::process::Command::new(berth().unwrap())
             .arg("scripted-model")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -81,10 +104,7 @@ impl Stage {
 
     /// A prepared session.
     pub fn open(&self, configuration: Configuration) -> Rig {
-        let programs = BTreeMap::from([(
-            "codex".into(),
-            PathBuf::from(std::env::var("CODEX_PROGRAM").unwrap()),
-        )]);
+        let programs = BTreeMap::from([("codex".into(), codex().unwrap())]);
         let fills = Fills {
             relay_url: self.model.url.clone(),
             relay_token: "token".into(),
