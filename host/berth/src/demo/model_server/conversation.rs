@@ -62,6 +62,24 @@ impl Conversation {
         self.user_messages += 1;
     }
 
+    /// Whether every call in the history has exactly one result, as real models insist (F08); the first call that has not.
+    pub fn broken_call(body: &Value) -> Option<&str> {
+        let items = body["input"]
+            .as_array()
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        let of = |end: &'static str| {
+            items.iter().filter_map(move |item| {
+                let kind = item["type"].as_str()?;
+                kind.ends_with(end).then(|| item["call_id"].as_str())?
+            })
+        };
+        let results = |id: &str| of("_call_output").filter(|other| *other == id).count();
+        of("_call")
+            .find(|id| results(id) != 1)
+            .or_else(|| of("_call_output").find(|id| !of("_call").any(|call| call == *id)))
+    }
+
     /// Which of the replies is due: each reply before it has had all its tool results.
     pub fn due(&self, replies: &[Reply]) -> usize {
         let mut left = self.outputs;
@@ -132,6 +150,36 @@ mod tests {
             Conversation::read(&json!({"input": "plain"})).message,
             "plain"
         );
+    }
+
+    #[test]
+    fn a_call_needs_exactly_one_result() {
+        let call = |id: &str| json!({"type": "function_call", "call_id": id});
+        let result =
+            |id: &str| json!({"type": "function_call_output", "call_id": id, "output": ""});
+        let broken = |items: Value| {
+            let body = json!({ "input": items });
+            Conversation::broken_call(&body).map(str::to_owned)
+        };
+        assert_eq!(
+            broken(json!([
+                call("a"),
+                call("b"),
+                result("b"),
+                result("a"),
+                user("x")
+            ])),
+            None
+        );
+        assert_eq!(
+            broken(json!([call("a"), call("b"), result("a")])),
+            Some("b".into())
+        );
+        assert_eq!(
+            broken(json!([call("a"), result("a"), result("a")])),
+            Some("a".into())
+        );
+        assert_eq!(broken(json!([result("c")])), Some("c".into()));
     }
 
     #[test]

@@ -205,6 +205,12 @@ async fn respond(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: By
             &json!({"error": {"message": "Incorrect API key provided", "type": "invalid_request_error", "code": "invalid_api_key"}}),
         );
     }
+    if let Some(call) = Conversation::broken_call(&body) {
+        return refusal(
+            400,
+            &json!({"error": {"message": format!("the call {call} has not exactly one result"), "type": "invalid_request_error"}}),
+        );
+    }
     let Some(reply) = replies.get(index) else {
         return refusal(
             500,
