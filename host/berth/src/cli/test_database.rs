@@ -21,6 +21,6 @@ pub struct Options {
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let settings = serve::settings_of(options.serve)?;
     let found = Box::pin(berth_core::check::database(&settings, options.quiescent)).await?;
-    println!("{}", serde_json::to_string(&found)?);
+    say!("{}", serde_json::to_string(&found)?);
     Ok(())
 }

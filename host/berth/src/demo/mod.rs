@@ -182,9 +182,7 @@ async fn show(
     };
     say!("\nbase URL  {origin}/v1");
     say!("API key   {shown}");
-    say!(
-        "program   save this as hello.py; `pip install openai` and `python hello.py` run it:\n"
-    );
+    say!("program   save this as hello.py; `pip install openai` and `python hello.py` run it:\n");
     say!("{}", program(&origin, api_key_file, &model.name));
     Ok(())
 }

@@ -218,7 +218,7 @@ impl Peers for One {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_and_a_cancel_are_heard_while_a_run_reports_without_a_pause() {
-    let api = Fixture::new().await;
+    let api = Fixture::on(store::testing::TestDatabase::sqlite()).await;
     api.default_model().await;
     let store = api.core.store.clone();
     let device = DeviceId::new(store.installation().uuid());

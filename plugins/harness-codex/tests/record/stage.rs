@@ -35,7 +35,7 @@ pub fn codex() -> Option<PathBuf> {
 pub fn berth() -> Option<PathBuf> {
     ["BERTH_PROGRAM", "BERTH_TEST_BIN"]
         .iter()
-        .find_map(|name| std::env::var_os(name))
+        .find_map(std::env::var_os)
         .map(PathBuf::from)
         .filter(|program| program.is_file())
 }
