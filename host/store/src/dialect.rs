@@ -35,10 +35,10 @@ impl Dialect {
     }
 
     /// Takes the row lock that orders all writes of one Session. SQLite has one writer and needs none.
-    pub(crate) const fn lock_session(self) -> &'static str {
+    pub(crate) const fn lock_session(self) -> Option<&'static str> {
         match self {
-            Self::Sqlite => "SELECT id FROM sessions WHERE id = $1",
-            Self::Postgres => "SELECT id FROM sessions WHERE id = $1 FOR UPDATE",
+            Self::Sqlite => None,
+            Self::Postgres => Some("SELECT id FROM sessions WHERE id = $1 FOR UPDATE"),
         }
     }
 

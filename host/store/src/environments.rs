@@ -1,17 +1,11 @@
 //! Environment rows.
 
-use domain::{
-    SessionId,
-    environment::{
-        ConnectionState, Environment, EnvironmentKind, EnvironmentStatus, Initialization,
-    },
+use domain::environment::{
+    ConnectionState, Environment, EnvironmentKind, EnvironmentStatus, Initialization,
 };
 use sqlx::AnyConnection;
 
-use crate::{
-    convert::{json_column, to_json},
-    error::StoreError,
-};
+use crate::{convert::to_json, error::StoreError};
 
 /// Inserts or replaces an Environment.
 pub(crate) async fn put(
@@ -52,17 +46,4 @@ pub(crate) async fn put(
     .execute(conn)
     .await?;
     Ok(())
-}
-
-/// The Environment of a Session.
-pub(crate) async fn of_session(
-    conn: &mut AnyConnection,
-    session: SessionId,
-) -> Result<Option<Environment>, StoreError> {
-    let row = sqlx::query("SELECT body FROM environments WHERE session_id = $1")
-        .bind(session.to_string())
-        .fetch_optional(conn)
-        .await?;
-    row.map(|row| json_column(&row, "environments", "body"))
-        .transpose()
 }

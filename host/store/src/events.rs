@@ -29,32 +29,59 @@ pub(crate) async fn add(
     events: &[EventPayload],
     now: Timestamp,
 ) -> Result<u64, StoreError> {
-    let bodies = events.iter().map(to_json).collect::<Result<Vec<_>, _>>()?;
-    let deltas = events.iter().zip(&bodies);
-    let delta_bytes = deltas
-        .filter(|(event, _)| event.delta_of().is_some())
-        .map(|(_, body)| body.len() as u64)
-        .sum();
-    let last = sessions::take_numbers(conn, session, events.len() as u64, delta_bytes).await?;
-    let first = last + 1 - events.len() as u64;
-    for ((number, event), body) in (first..).zip(events).zip(bodies) {
-        let delta = event.delta_of();
-        sqlx::query(
-            "INSERT INTO events (session_id, number, id, version, delta_of, part, at, body) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-        )
-        .bind(session.to_string())
-        .bind(int(number)?)
-        .bind(EventId::new(uuid::Uuid::new_v4()).to_string())
-        .bind(i64::from(EVENT_VERSION))
-        .bind(delta.map(|(at, _)| at.item_id.to_string()))
-        .bind(delta.map(|(at, _)| i64::from(at.index)))
-        .bind(now.millis())
-        .bind(body)
-        .execute(&mut *conn)
-        .await?;
+    let rows = events
+        .iter()
+        .map(|event| Ok((event.delta_of(), to_json(event)?)))
+        .collect::<Result<Vec<_>, StoreError>>()?;
+    let deltas = rows.iter().filter(|(delta, _)| delta.is_some());
+    let delta_bytes = deltas.map(|(_, body)| body.len() as u64).sum();
+    let last = sessions::take_numbers(conn, session, rows.len() as u64, delta_bytes).await?;
+    let mut number = last + 1 - rows.len() as u64;
+    for group in groups(&rows) {
+        let statement = if group.len() == GROUP { FOUR } else { ONE };
+        let mut insert = sqlx::query(statement)
+            .bind(session.to_string())
+            .bind(i64::from(EVENT_VERSION))
+            .bind(now.millis());
+        for (delta, body) in group {
+            insert = insert
+                .bind(int(number)?)
+                .bind(EventId::new(uuid::Uuid::new_v4()).to_string())
+                .bind(delta.map(|(at, _)| at.item_id.to_string()))
+                .bind(delta.map(|(at, _)| i64::from(at.index)))
+                .bind(body.as_str());
+            number += 1;
+        }
+        insert.execute(&mut *conn).await?;
     }
     Ok(last)
+}
+
+/// Events that one statement adds, if there are so many left. Most commits hold one, or the four to eight of a beginning or an end.
+const GROUP: usize = 4;
+
+macro_rules! insert {
+    ($($row:literal),+) => {
+        concat!(
+            "INSERT INTO events (session_id, version, at, number, id, delta_of, part, body) VALUES ",
+            $($row),+
+        )
+    };
+}
+
+const ONE: &str = insert!("($1, $2, $3, $4, $5, $6, $7, $8)");
+const FOUR: &str = insert!(
+    "($1, $2, $3, $4, $5, $6, $7, $8), ",
+    "($1, $2, $3, $9, $10, $11, $12, $13), ",
+    "($1, $2, $3, $14, $15, $16, $17, $18), ",
+    "($1, $2, $3, $19, $20, $21, $22, $23)"
+);
+
+/// Groups of four, then one by one.
+fn groups<T>(rows: &[T]) -> impl Iterator<Item = &[T]> {
+    let whole = rows.chunks_exact(GROUP);
+    let rest = whole.remainder().chunks(1);
+    whole.chain(rest)
 }
 
 /// Events after a number, at most `limit` and about `bytes` of them (SC-11.6); at least one if there is any.

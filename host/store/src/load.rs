@@ -5,9 +5,23 @@ use domain::{SessionId, SessionState, call::CallId, session_state::Retry};
 use sqlx::AnyConnection;
 
 use crate::{
-    allocations, calls, devices, environments, error::StoreError, items, receipts, reservations,
-    sessions, turns,
+    allocations, calls,
+    convert::{count_column, json_column, optional_json_column},
+    devices,
+    error::StoreError,
+    items, receipts, reservations, turns,
 };
+
+/// What every decision loads, in one statement: each one costs two hops between threads, whatever it reads.
+const CORE: &str = concat!(
+    "SELECT s.body AS session, s.last_event AS last_event, \
+     (SELECT e.body FROM environments e WHERE e.session_id = s.id) AS environment, \
+     (SELECT t.body FROM turns t WHERE t.session_id = s.id ORDER BY t.work_seq DESC LIMIT 1) AS turn, ",
+    reservations::columns!("r"),
+    " FROM sessions s LEFT JOIN reservations r ON r.id = \
+     (SELECT n.id FROM reservations n WHERE n.session_id = s.id ORDER BY n.work_seq DESC LIMIT 1) \
+     WHERE s.id = $1"
+);
 
 /// Which parts beyond Session, Environment, newest reservation and newest root Turn are wanted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -53,15 +67,18 @@ pub(crate) async fn load(
     id: SessionId,
     parts: &Parts,
 ) -> Result<Option<(SessionState, u64)>, StoreError> {
-    let Some((session, last_event)) = sessions::get(conn, id).await? else {
+    let row = sqlx::query(CORE)
+        .bind(id.to_string())
+        .fetch_optional(&mut *conn)
+        .await?;
+    let Some(row) = row else {
         return Ok(None);
     };
-    let mut state = SessionState::of(session);
-    state.environment = environments::of_session(conn, id).await?;
-    if state.environment.is_some() {
-        state.reservation = reservations::newest(conn, id).await?;
-    }
-    state.turn = turns::newest(conn, id).await?;
+    let last_event = count_column(&row, "sessions", "last_event")?;
+    let mut state = SessionState::of(json_column(&row, "sessions", "session")?);
+    state.environment = optional_json_column(&row, "environments", "environment")?;
+    state.reservation = reservations::joined(&row)?;
+    state.turn = optional_json_column(&row, "turns", "turn")?;
     if let Some(turn) = state.turn.as_ref().map(|turn| turn.id) {
         if parts.inputs {
             state.inputs = turns::inputs(conn, turn).await?;
@@ -73,10 +90,9 @@ pub(crate) async fn load(
             state.items = items::open(conn, turn).await?;
         }
         for key in &parts.item_keys {
-            if let Some(item) = items::by_key(conn, turn, key).await?
-                && !state.items.iter().any(|known| known.id == item.id)
-            {
-                state.items.push(item);
+            let known = |item: &domain::item::Item| item.key.as_ref() == Some(key);
+            if !state.items.iter().any(known) {
+                state.items.extend(items::by_key(conn, turn, key).await?);
             }
         }
         if parts.partial {

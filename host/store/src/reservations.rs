@@ -1,13 +1,13 @@
 //! Reservation rows. Messages have a column of their own: a status is read without them.
 
 use domain::{
-    ReservationId, SessionId,
+    ReservationId,
     reservation::{Reservation, ReservationState},
 };
 use sqlx::{AnyConnection, any::AnyRow};
 
 use crate::{
-    convert::{expect_written, int, json_column, to_json},
+    convert::{expect_written, int, json_column, optional_json_column, to_json},
     error::StoreError,
 };
 
@@ -43,20 +43,26 @@ pub(crate) async fn put(
     expect_written(done.rows_affected(), "reservations")
 }
 
-/// The newest reservation of a Session. A settled one comes without its messages, which may be megabytes: nothing reads
-/// them any more, and every unit of the Session loads this row.
-pub(crate) async fn newest(
-    conn: &mut AnyConnection,
-    session: SessionId,
-) -> Result<Option<Reservation>, StoreError> {
-    let row = sqlx::query(
-        "SELECT body, CASE WHEN state = 'pending' THEN messages ELSE '[]' END AS messages FROM reservations \
-         WHERE session_id = $1 ORDER BY work_seq DESC LIMIT 1",
-    )
-    .bind(session.to_string())
-    .fetch_optional(conn)
-    .await?;
-    row.map(|row| whole(&row)).transpose()
+/// Columns of a reservation that another statement joins. A settled one comes without its messages, which may be megabytes:
+/// nothing reads them any more, and every unit of the Session loads this row.
+macro_rules! columns {
+    ($table:literal) => {
+        concat!(
+            $table,
+            ".body AS reservation, CASE WHEN ",
+            $table,
+            ".state = 'pending' THEN ",
+            $table,
+            ".messages ELSE '[]' END AS messages"
+        )
+    };
+}
+pub(crate) use columns;
+
+/// The reservation in a row with [`columns`], if one was joined.
+pub(crate) fn joined(row: &AnyRow) -> Result<Option<Reservation>, StoreError> {
+    let bare: Option<Reservation> = optional_json_column(row, "reservations", "reservation")?;
+    bare.map(|bare| with_messages(bare, row)).transpose()
 }
 
 /// One reservation.
@@ -72,7 +78,10 @@ pub(crate) async fn get(
 }
 
 fn whole(row: &AnyRow) -> Result<Reservation, StoreError> {
-    let bare: Reservation = json_column(row, "reservations", "body")?;
+    with_messages(json_column(row, "reservations", "body")?, row)
+}
+
+fn with_messages(bare: Reservation, row: &AnyRow) -> Result<Reservation, StoreError> {
     Ok(Reservation {
         messages: json_column(row, "reservations", "messages")?,
         ..bare

@@ -38,20 +38,6 @@ pub(crate) async fn put(conn: &mut AnyConnection, turn: &Turn) -> Result<(), Sto
     expect_written(done.rows_affected(), "turns")
 }
 
-/// The newest root Turn of a Session.
-pub(crate) async fn newest(
-    conn: &mut AnyConnection,
-    session: SessionId,
-) -> Result<Option<Turn>, StoreError> {
-    let row =
-        sqlx::query("SELECT body FROM turns WHERE session_id = $1 ORDER BY work_seq DESC LIMIT 1")
-            .bind(session.to_string())
-            .fetch_optional(conn)
-            .await?;
-    row.map(|row| json_column(&row, "turns", "body"))
-        .transpose()
-}
-
 /// Inserts or replaces a message.
 pub(crate) async fn put_input(
     conn: &mut AnyConnection,

@@ -47,18 +47,20 @@ impl<'c> Tx<'c> {
         }
     }
 
-    /// Takes the Session's row lock and forgets the clock, so that it is read under the lock.
-    /// Returns whether the Session exists.
-    pub(crate) async fn lock_session(&mut self, session: SessionId) -> Result<bool, StoreError> {
-        let row = sqlx::query(self.dialect.lock_session())
-            .bind(session.to_string())
-            .fetch_optional(&mut *self.conn)
-            .await?;
+    /// Takes the Session's row lock, where there is one, and forgets the clock, so that it is read under the lock. Whether the
+    /// Session exists is known once it is loaded.
+    pub(crate) async fn lock_session(&mut self, session: SessionId) -> Result<(), StoreError> {
+        if let Some(statement) = self.dialect.lock_session() {
+            sqlx::query(statement)
+                .bind(session.to_string())
+                .fetch_optional(&mut *self.conn)
+                .await?;
+        }
         self.now = None;
-        Ok(row.is_some())
+        Ok(())
     }
 
-    /// As [`Tx::lock_session`], but gives up at once if somebody else holds the lock.
+    /// As [`Tx::lock_session`], but gives up at once if somebody else holds the lock or the Session does not exist: `false`.
     pub(crate) async fn try_lock_session(
         &mut self,
         session: SessionId,

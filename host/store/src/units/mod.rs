@@ -95,9 +95,7 @@ pub(crate) async fn locked(
     project: Option<ProjectId>,
     parts: &Parts,
 ) -> Result<SessionState, UnitError<Refusal>> {
-    if !tx.lock_session(session).await? {
-        return Err(UnitError::Refused(Refusal::NotFound));
-    }
+    tx.lock_session(session).await?;
     match load(tx.conn, session, parts).await? {
         Some((state, _)) if project.is_none_or(|project| project == state.session.project_id) => {
             Ok(state)

@@ -179,8 +179,8 @@ impl GroupWriter {
             }
         }
         let outbox = std::mem::take(&mut tx.outbox);
-        if ran.done.is_empty() && token.is_none() {
-            // Nothing to commit, and no lease to renew.
+        if ran.done.is_empty() && (alone || token.is_none()) {
+            // Nothing to commit: a unit that was alone has no savepoint, and the lease is renewed by whatever comes next.
             let rolled_back = sqlx::query("ROLLBACK").execute(&mut open.conn).await;
             ran.conclude();
             return rolled_back.map(|_| ran.busy).map_err(|_| Broken::Reconnect);
@@ -320,12 +320,10 @@ fn fail_all(jobs: Vec<Box<dyn Job>>, error: &StoreError) {
     }
 }
 
-/// Runs one body in a savepoint (unless it is alone in its transaction and leaves nothing behind by `ROLLBACK`).
+/// Runs one body in a savepoint, unless it is alone: then the transaction itself is the savepoint.
 /// `Err` means that the whole transaction is lost.
 async fn run_one(tx: &mut Tx<'_>, job: &mut dyn Job, alone: bool) -> Result<Ran, StoreError> {
-    let leased = tx.lease.is_some();
-    // Alone and unleased, the transaction itself is the savepoint.
-    let savepoint = !alone || leased;
+    let savepoint = !alone;
     let mark = tx.outbox.mark();
     tx.forget_clock();
     if savepoint {
