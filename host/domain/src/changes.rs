@@ -110,6 +110,8 @@ pub enum Write {
 pub enum Hint {
     /// The Session's actor has work or news: reservation, Turn, input, result, cancel.
     Session(SessionId),
+    /// A new Session has a Turn and no actor yet: nothing to look at while all places of execution are taken.
+    Queued(SessionId),
     /// A request waits for this Session's reservation, and it was settled.
     Settled(SessionId),
     /// The Environment may be initialized.

@@ -74,6 +74,9 @@ impl Shared {
         use domain::Hint;
         match hint {
             Hint::Session(session) => actors.wake(self, session),
+            Hint::Queued(session) if self.slots.has_place() => actors.wake(self, session),
+            // A freed place asks for a scan, which finds it.
+            Hint::Queued(_) => {}
             // The waiting request listens by itself.
             Hint::Settled(_) => {}
             Hint::Initialize(_) => self.initialize.notify_one(),

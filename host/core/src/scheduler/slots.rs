@@ -42,6 +42,14 @@ impl Slots {
         })
     }
 
+    /// Whether there is a place now. If not, whoever asked is found again as after [`Slots::take`].
+    pub(super) fn has_place(&self) -> bool {
+        self.places.available_permits() > 0 || {
+            self.starved.store(true, Ordering::SeqCst);
+            self.places.available_permits() > 0
+        }
+    }
+
     /// A place became free while somebody had been turned away; one notice for any number of them.
     pub(super) async fn freed(&self) {
         self.freed.notified().await;
@@ -75,6 +83,18 @@ mod tests {
         assert!(slots.freed().now_or_never().is_some());
         assert!(slots.freed().now_or_never().is_none());
         assert!(slots.take().is_some());
+    }
+
+    #[tokio::test]
+    async fn asking_for_a_place_takes_none_and_is_answered_when_one_is_freed() {
+        let slots = Slots::new(1);
+        assert!(slots.has_place());
+        let taken = slots.take();
+        assert!(taken.is_some());
+        assert!(!slots.has_place());
+        drop(taken);
+        assert!(slots.freed().now_or_never().is_some());
+        assert!(slots.has_place());
     }
 
     #[tokio::test]

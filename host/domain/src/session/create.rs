@@ -76,6 +76,7 @@ pub fn create(new: NewSession, cx: &mut Context<'_>) -> Result<Decided<SessionSt
             let items = turn::begin(&mut draft, batch_id, input, TurnState::Queued, cx);
             draft.created();
             turn::announce_begin(&mut draft, items)?;
+            draft.hint(Hint::Queued(new.id));
         }
         Some(kind) => {
             draft.state.environment = Some(environment(kind, new.id, cx));
@@ -89,6 +90,7 @@ pub fn create(new: NewSession, cx: &mut Context<'_>) -> Result<Decided<SessionSt
                 draft.announce_always(Cause::Other);
             }
             draft.environment_event(EnvironmentEvent::Pending);
+            // No wake: its actor has nothing to do before a machine is there.
             if let Some(environment) = &draft.state.environment {
                 let hint = Hint::Provision(environment.id);
                 if kind == EnvironmentKind::OpenaiHosted {
@@ -97,7 +99,6 @@ pub fn create(new: NewSession, cx: &mut Context<'_>) -> Result<Decided<SessionSt
             }
         }
     }
-    draft.wake();
     let state = draft.state.clone();
     Ok(draft.decide_new(state))
 }
