@@ -161,20 +161,22 @@ pub struct Running {
 pub async fn run(options: Options) -> anyhow::Result<()> {
     options.log.start()?;
     let folder = options.data_dir.clone();
-    let running = start(options).await?;
+    // Before anything else: a signal while starting is a wish to end too.
+    let stop = CancellationToken::new();
+    drain_on_signal(stop.clone())?;
+    let running = start(options, stop).await?;
     say!("berth is ready on {}", origin(&running.ready));
     if running.first_start {
         first_start_notes(&folder, &running.api_key_file)?;
     }
-    drain_on_signal(running.stop.clone())?;
     running.task.await.context("the Core broke")?
 }
 
-/// Starts a Core in this process and returns once it accepts requests.
+/// Starts a Core in this process and returns once it accepts requests. It drains and ends when `stop` is cancelled.
 ///
 /// # Errors
 /// A setting is wrong, the folder is in use, the port is taken, or the database cannot be opened.
-pub async fn start(options: Options) -> anyhow::Result<Running> {
+pub async fn start(options: Options, stop: CancellationToken) -> anyhow::Result<Running> {
     check(&options)?;
     let folder = data_dir::open(&options.data_dir)?;
     let lock = Lock::take(&folder)?;
@@ -184,7 +186,6 @@ pub async fn start(options: Options) -> anyhow::Result<Running> {
     let listen = options.listen;
     let settings = settings(options, &folder, secrets)?;
 
-    let stop = CancellationToken::new();
     let (sender, receiver) = tokio::sync::oneshot::channel();
     let stopped = stop.clone();
     let task = tokio::spawn(async move {

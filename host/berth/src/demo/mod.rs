@@ -89,7 +89,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let model = model(&options, key, &mut ports).await?;
     let settings = core_options(&options, &ports)?;
     let sandboxes = cli::sandboxes(&settings, &folder)?;
-    let running = cli::start_core(settings).await?;
+    let running = cli::start_core(settings, CancellationToken::new()).await?;
     let origin = cli::origin(&running.ready);
     ports.server = Some(running.ready.address.port());
     ports.save(&folder)?;
