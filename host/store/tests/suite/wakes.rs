@@ -38,7 +38,7 @@ async fn a_commit_wakes_the_other_process_once_and_its_own_once() {
     );
     let hint = async {
         loop {
-            if hints.recv().await.expect("a hint") == Hint::Session(session) {
+            if hints.recv().await.expect("a hint") == Hint::Queued(session) {
                 return;
             }
         }
