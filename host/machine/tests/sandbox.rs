@@ -178,8 +178,8 @@ fn the_probe_proves_the_best_level_and_never_falls_to_none() {
     }
     let mut settings = Settings::new(
         best.root.path().join("sessions"),
-        "/nowhere/berth",
-        "/nowhere",
+        best.root.path().join("no-program"),
+        best.root.path().join("no-harness"),
     );
     settings.isolation = Isolation::Auto;
     let broken = Sandboxes::new(settings);
