@@ -94,7 +94,7 @@ def test_a_reader_that_does_not_read_harms_nobody_and_loses_no_end(fast):
     reading = threading.Thread(target=whole.read, daemon=True)
     reading.start()
     before = resident(fast)
-    flood = [{"flood": {"lines": 5000, "bytes": 200}} for _ in range(10)]
+    flood = [{"flood": {"lines": 5000, "bytes": 200}} for _ in range(5)]
     client.beta.agents.sessions.events.create(loud, events=[message(timeline(*flood, {"say": "the end"}))])
     until(lambda: [item for item in client.beta.agents.sessions.items.list(loud) if item.type == "command_execution"], "events are produced")
     for number in range(3):

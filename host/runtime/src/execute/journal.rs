@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use domain::run::{CommandRun, Delta, DeltaKind, EventBody, ItemBody, RunEvent};
+use protocol::wire::limits;
 
 /// Output of one command that is kept (F05); the rest is counted.
 const OUTPUT_LIMIT: usize = 1024 * 1024;
@@ -12,9 +13,10 @@ const PIECE: usize = 256 * 1024;
 const TURN_EVENTS: u64 = 65_536;
 /// Bytes of one Turn's events.
 const TURN_BYTES: usize = 32 * 1024 * 1024;
-/// What may be unacknowledged before the harness is no longer read (RP-11.11).
-const UNACKED_EVENTS: usize = 10_000;
-const UNACKED_BYTES: usize = 64 * 1024 * 1024;
+/// What is unacknowledged when the harness is no longer read: half of what may be, since what one more read brings (64 KiB
+/// of lines, about a thousand events) must fit in too, or Core gives the Run up (RP-11.11).
+const UNACKED_EVENTS: usize = limits::UNACKED_EVENTS as usize / 2;
+const UNACKED_BYTES: usize = limits::UNACKED_BYTES / 2;
 
 /// The Turn produced more than a Turn may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -268,6 +270,15 @@ mod tests {
                 15_000_000 - (OUTPUT_LIMIT - 64)
             ))
         );
+    }
+
+    // RP-11.11: whatever one read brings after the tap was last seen open, Core does not give the Run up.
+    #[test]
+    fn one_more_read_fits_into_what_may_be_unacknowledged() {
+        const READ: usize = 64 * 1024;
+        let shortest_line = r#"{"method":"item/agentMessage/delta","params":{}}"#.len();
+        let room = usize::try_from(limits::UNACKED_EVENTS).unwrap() - UNACKED_EVENTS;
+        assert!(READ / shortest_line * 2 < room);
     }
 
     // RP-11.11
