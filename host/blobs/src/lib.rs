@@ -1,5 +1,5 @@
-//! Bytes of files: Artifacts, uploads, bundles. Content-addressed (SHA-256 of the plaintext), sealed, on disk or
-//! in an object store; the database holds only digests and sizes.
+//! Bytes of files: Artifacts, uploads, bundles. Content-addressed (SHA-256 of the plaintext, together with the owner where
+//! there is one), sealed, on disk or in an object store; the database holds only digests and sizes.
 //!
 //! A blob is written before the row that names it (the commit publishes it), so a crash in between leaves an
 //! unreferenced blob, never a row without bytes. [`Blobs::delete_older`] is how the sweep removes those: it
@@ -13,9 +13,10 @@ pub mod write;
 
 use std::{path::Path, sync::Arc};
 
+use domain::blob::{BlobOwner, BlobRef, BlobScope};
 use futures_util::TryStreamExt;
 use object_store::{ObjectStore, ObjectStoreExt, local::LocalFileSystem, path::Path as ObjectPath};
-use seal::KeyRing;
+use seal::{Binding, KeyRing, Purpose};
 
 pub use domain::Digest;
 pub use error::BlobError;
@@ -94,7 +95,34 @@ impl Blobs {
     /// # Errors
     /// [`BlobError::Missing`] if there is none, [`BlobError::Seal`] if it cannot be opened.
     pub async fn get(&self, digest: Digest) -> Result<BlobReader, BlobError> {
-        BlobReader::open(self, digest).await
+        let name = digest.to_string();
+        let owner = [name.as_str()];
+        BlobReader::open(self, digest, &Binding::new(Purpose::Blob, &owner)).await
+    }
+
+    /// Stores bytes of one owner that are already in memory.
+    ///
+    /// # Errors
+    /// [`BlobError::Store`].
+    pub async fn put_bytes_for(
+        &self,
+        scope: BlobScope,
+        bytes: &[u8],
+    ) -> Result<BlobRef, BlobError> {
+        let mut writer = self.put(bytes.len() as u64).await?;
+        writer.write(bytes).await?;
+        writer.finish_for(scope).await
+    }
+
+    /// Opens the bytes of one owner for reading.
+    ///
+    /// # Errors
+    /// As [`Blobs::get`].
+    pub async fn get_for(&self, stored: &BlobRef) -> Result<BlobReader, BlobError> {
+        let ids = stored.scope().ids();
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        let binding = Binding::new(purpose(stored.owner), &ids);
+        BlobReader::open(self, stored.name(), &binding).await
     }
 
     /// Deletes a blob unless it was written after `before_ms` (Unix milliseconds of the object store's clock).
@@ -135,6 +163,15 @@ impl Blobs {
 
     pub(crate) fn stripe(&self, digest: Digest) -> &tokio::sync::Mutex<()> {
         &self.stripes[usize::from(digest.as_bytes()[0]) % STRIPES]
+    }
+}
+
+/// What the bytes of an owner are, for their seal (KEY-006).
+pub(crate) fn purpose(owner: BlobOwner) -> Purpose {
+    match owner {
+        BlobOwner::File { .. } => Purpose::File,
+        BlobOwner::SkillVersion { .. } => Purpose::SkillBundle,
+        BlobOwner::Inline { .. } => Purpose::EnvironmentFiles,
     }
 }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use futures_util::{StreamExt, stream::BoxStream};
 use object_store::{GetOptions, GetRange, GetResult, ObjectStore};
-use seal::{Binding, Purpose, STREAM_NONCE_LEN, StreamOpener, WRAPPED_LEN};
+use seal::{Binding, STREAM_NONCE_LEN, StreamOpener, WRAPPED_LEN};
 
 use crate::{BlobError, Blobs, Digest, content_path};
 
@@ -14,12 +14,17 @@ pub struct BlobReader {
 }
 
 impl BlobReader {
-    pub(crate) async fn open(blobs: &Blobs, digest: Digest) -> Result<Self, BlobError> {
+    /// Opens what is stored under a name and was sealed for `binding`.
+    pub(crate) async fn open(
+        blobs: &Blobs,
+        name: Digest,
+        binding: &Binding<'_>,
+    ) -> Result<Self, BlobError> {
         // A put of equal content may replace the object between the two requests: then read the new one.
         let mut attempts = 0;
         loop {
             attempts += 1;
-            match Self::attempt(blobs, digest).await {
+            match Self::attempt(blobs, name, binding).await {
                 Err(BlobError::Store(object_store::Error::Precondition { .. })) if attempts < 5 => {
                 }
                 other => return other,
@@ -27,15 +32,19 @@ impl BlobReader {
         }
     }
 
-    async fn attempt(blobs: &Blobs, digest: Digest) -> Result<Self, BlobError> {
-        let trailer = fetch(blobs, digest, GetRange::Suffix(WRAPPED_LEN as u64), None).await?;
+    async fn attempt(
+        blobs: &Blobs,
+        name: Digest,
+        binding: &Binding<'_>,
+    ) -> Result<Self, BlobError> {
+        let trailer = fetch(blobs, name, GetRange::Suffix(WRAPPED_LEN as u64), None).await?;
         let (tag, total) = (trailer.meta.e_tag.clone(), trailer.meta.size);
         let wrapped = trailer.bytes().await?;
         let body_end = total
             .checked_sub(WRAPPED_LEN as u64)
             .filter(|end| *end > STREAM_NONCE_LEN as u64);
         let body_end = body_end.ok_or(seal::SealError::Damaged)?;
-        let result = fetch(blobs, digest, GetRange::Bounded(0..body_end), tag).await?;
+        let result = fetch(blobs, name, GetRange::Bounded(0..body_end), tag).await?;
         let mut body = result.into_stream();
         let mut head = Vec::new();
         while head.len() < STREAM_NONCE_LEN {
@@ -49,14 +58,7 @@ impl BlobReader {
             .as_slice()
             .try_into()
             .map_err(|_| seal::SealError::Damaged)?;
-        let name = digest.to_string();
-        let owner = [name.as_str()];
-        let opener = StreamOpener::new(
-            &blobs.ring,
-            &Binding::new(Purpose::Blob, &owner),
-            nonce,
-            &wrapped,
-        )?;
+        let opener = StreamOpener::new(&blobs.ring, binding, nonce, &wrapped)?;
         let body = futures_util::stream::once(async move { Ok(Bytes::from(rest)) })
             .chain(body)
             .boxed();
@@ -101,7 +103,7 @@ impl BlobReader {
 
 async fn fetch(
     blobs: &Blobs,
-    digest: Digest,
+    name: Digest,
     range: GetRange,
     if_match: Option<String>,
 ) -> Result<GetResult, BlobError> {
@@ -112,10 +114,10 @@ async fn fetch(
     };
     blobs
         .store
-        .get_opts(&content_path(digest), options)
+        .get_opts(&content_path(name), options)
         .await
         .map_err(|error| match error {
-            object_store::Error::NotFound { .. } => BlobError::Missing(digest),
+            object_store::Error::NotFound { .. } => BlobError::Missing(name),
             other => other.into(),
         })
 }

@@ -1,10 +1,11 @@
 //! Streaming put: seal, count, hash, upload to a staging name, then publish under the digest.
 
+use domain::blob::{BlobRef, BlobScope};
 use object_store::{MultipartUpload, ObjectStoreExt, path::Path as ObjectPath};
 use seal::{Binding, Purpose, StreamSealer};
 use sha2::{Digest as _, Sha256};
 
-use crate::{BlobError, Blobs, Digest, content_path, staging_path};
+use crate::{BlobError, Blobs, Digest, content_path, purpose, staging_path};
 
 /// Object stores want parts of at least 5 MiB; a disk takes any, and memory stays bounded by one part.
 const PART_LEN: usize = 6 * 1024 * 1024;
@@ -77,26 +78,45 @@ impl BlobWriter {
     ///
     /// # Errors
     /// [`BlobError::Seal`], [`BlobError::Store`].
-    pub async fn finish(mut self) -> Result<StoredBlob, BlobError> {
-        let digest = Digest::from_bytes(self.hash.finalize().into());
+    pub async fn finish(self) -> Result<StoredBlob, BlobError> {
+        let (digest, size) = (self.digest(), self.size);
         let name = digest.to_string();
         let owner = [name.as_str()];
-        self.part.extend(
-            self.sealer
-                .finish(&self.blobs.ring, &Binding::new(Purpose::Blob, &owner))?,
-        );
+        self.publish(digest, &Binding::new(Purpose::Blob, &owner))
+            .await?;
+        Ok(StoredBlob { digest, size })
+    }
+
+    /// Publishes the bytes of one owner: sealed to it and apart from everybody else's, equal or not. Durable when this
+    /// returns; storing them again for the same owner is harmless.
+    ///
+    /// # Errors
+    /// [`BlobError::Seal`], [`BlobError::Store`].
+    pub async fn finish_for(self, scope: BlobScope) -> Result<BlobRef, BlobError> {
+        let stored = scope.stored(self.digest(), self.size);
+        let ids = scope.ids();
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        self.publish(stored.name(), &Binding::new(purpose(scope.owner), &ids))
+            .await?;
+        Ok(stored)
+    }
+
+    fn digest(&self) -> Digest {
+        Digest::from_bytes(self.hash.clone().finalize().into())
+    }
+
+    async fn publish(mut self, name: Digest, binding: &Binding<'_>) -> Result<(), BlobError> {
+        self.part
+            .extend(self.sealer.finish(&self.blobs.ring, binding)?);
         self.staged.send(&mut self.part).await?;
         self.staged.complete().await?;
         // Replacing equal content is harmless and renews its modification time, which the sweep respects.
-        let _order = self.blobs.stripe(digest).lock().await;
+        let _order = self.blobs.stripe(name).lock().await;
         self.blobs
             .store
-            .rename(&self.staged.path, &content_path(digest))
+            .rename(&self.staged.path, &content_path(name))
             .await?;
-        Ok(StoredBlob {
-            digest,
-            size: self.size,
-        })
+        Ok(())
     }
 }
 

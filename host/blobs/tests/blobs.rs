@@ -4,6 +4,8 @@
 use std::{path::Path, sync::Arc};
 
 use berth_blobs::{BlobError, Blobs, Digest};
+use domain::blob::{BlobOwner, BlobRef, BlobScope};
+use domain::{FileId, ProjectId};
 use seal::{KeyRing, ServiceKey};
 
 fn ring(byte: u8) -> Arc<KeyRing> {
@@ -143,4 +145,40 @@ async fn the_sweep_spares_what_was_written_again() {
         Err(BlobError::Missing(_))
     ));
     assert!(blobs.delete_older(stored.digest, 0).await.unwrap());
+}
+
+#[tokio::test]
+async fn bytes_of_two_owners_are_apart_and_do_not_open_for_each_other() {
+    // KEY-002, KEY-006: equal bytes are no common blob, and a moved or forged reference opens nothing.
+    let folder = tempfile::tempdir().unwrap();
+    let blobs = Blobs::on_disk(folder.path(), ring(1)).unwrap();
+    let scope = |project, file| BlobScope {
+        project: ProjectId::new(uuid::Uuid::from_u128(project)),
+        owner: BlobOwner::File {
+            id: FileId::new(uuid::Uuid::from_u128(file)),
+        },
+    };
+    let one = blobs.put_bytes_for(scope(1, 1), b"same").await.unwrap();
+    let two = blobs.put_bytes_for(scope(2, 1), b"same").await.unwrap();
+    assert_eq!((one.digest, one.size), (two.digest, two.size));
+    assert_eq!(files(folder.path()).len(), 2);
+    for stored in [one, two] {
+        let read = blobs.get_for(&stored).await.unwrap().read_all().await;
+        assert_eq!(read.unwrap(), b"same");
+    }
+    let forged = BlobRef {
+        project: ProjectId::new(uuid::Uuid::from_u128(3)),
+        ..one
+    };
+    assert!(matches!(
+        blobs.get_for(&forged).await,
+        Err(BlobError::Missing(_))
+    ));
+    // One owner's object laid in the place of another's.
+    let place = |stored: &BlobRef| {
+        let name = stored.name().to_string();
+        folder.path().join("content").join(&name[..2]).join(name)
+    };
+    std::fs::copy(place(&one), place(&two)).unwrap();
+    assert!(matches!(blobs.get_for(&two).await, Err(BlobError::Seal(_))));
 }

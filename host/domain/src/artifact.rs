@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::changes::Context;
-use crate::{ArtifactId, Digest, EnvironmentId, SessionId, SessionState, Timestamp, TurnId};
+use crate::changes::{Changes, Context, Decided, Write};
+use crate::{
+    ArtifactId, Digest, EnvironmentId, Refusal, SessionId, SessionState, Timestamp, TurnId,
+};
 
 /// A published output file. Its bytes are content-addressed by `digest`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,4 +82,22 @@ pub(crate) fn publish(
         .filter(|file| !unchanged(file))
         .map(publish)
         .collect()
+}
+
+/// Deletes a remaining Artifact. Nothing is announced; its row stays until the Session is purged (ART-023, ART-027).
+///
+/// # Errors
+/// None; the signature is that of every decision.
+pub fn delete(artifact: &Artifact, cx: &mut Context<'_>) -> Result<Decided<()>, Refusal> {
+    let gone = Artifact {
+        deleted_at: Some(cx.now),
+        ..artifact.clone()
+    };
+    Ok(Decided {
+        answer: (),
+        changes: Changes {
+            writes: vec![Write::PutArtifact(gone)],
+            ..Changes::default()
+        },
+    })
 }

@@ -166,6 +166,8 @@ ids! {
     ArtifactId;
     /// An uploaded file.
     FileId = "file-";
+    /// Bytes that came inside a request.
+    ContentId;
     /// A Skill.
     SkillId = "skill_";
     /// A version of a Skill.

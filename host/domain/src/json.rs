@@ -257,6 +257,20 @@ impl<'a> Object<'a> {
         value.ok_or_else(|| Invalid::missing(&self.path.member(name)))
     }
 
+    /// The word of the member `type`, which tells the variants of a union apart.
+    ///
+    /// # Errors
+    /// E400-03 if it is absent, E400-05, or E400-06 for a word that is not `supported`.
+    pub fn kind(&self, supported: &[&str]) -> Result<String, Invalid> {
+        let path = self.path("type");
+        let kind = self.get("type").map(|kind| kind.to_text(&path));
+        let kind = self.required(kind.transpose()?, "type")?;
+        match supported.contains(&kind.as_str()) {
+            true => Ok(kind),
+            false => Err(Invalid::not_one_of(&path, &kind, supported)),
+        }
+    }
+
     /// Is there no member at all?
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()

@@ -6,20 +6,27 @@
 //! and commits; `core::api` maps each [`Refusal`] to an answer and renders each [`EventPayload`].
 
 pub mod agent;
+pub mod archive;
+pub mod blob;
 pub mod configuration;
 pub mod content;
 pub mod creation;
 pub mod digest;
+pub mod file;
 pub mod id;
 pub mod invalid;
 pub mod json;
 pub mod key;
 pub mod metadata;
 pub mod model;
+pub mod preparation;
 pub mod run;
 pub mod sandbox;
 pub mod secret;
+pub mod skill;
+pub mod template;
 pub mod time;
+pub mod vault;
 
 pub mod allocation;
 pub mod artifact;

@@ -28,6 +28,9 @@ pub enum Refusal {
     /// E400-24: a message whose text is only whitespace.
     #[error("the harness takes no message of only whitespace")]
     WhitespaceOnly,
+    /// E400-45: the default version of a Skill that has others (SKL-041).
+    #[error("the version is the default one of its Skill")]
+    DefaultSkillVersion,
     /// E400 of the administration API: only hosted Sessions can be archived (OPS-043).
     #[error("only a hosted Session can be archived")]
     NotHosted,
@@ -88,6 +91,7 @@ impl Refusal {
             Self::OtherTurn => "E400-22",
             Self::UnsupportedContent { .. } => "E400-23",
             Self::WhitespaceOnly => "E400-24",
+            Self::DefaultSkillVersion => "E400-45",
             Self::NotHosted => "E400-20",
             Self::NotFound => "E404-01",
             Self::InputPending => "E409-01",
@@ -123,6 +127,7 @@ impl Refusal {
             | Self::OtherTurn
             | Self::UnsupportedContent { .. }
             | Self::WhitespaceOnly
+            | Self::DefaultSkillVersion
             | Self::NotHosted
             | Self::NotFound
             | Self::InputPending

@@ -19,8 +19,10 @@ pub enum Purpose {
     EnvironmentSetup,
     /// Initial files of a hosted Environment.
     EnvironmentFiles,
-    /// A content-addressed blob (Artifacts, uploads).
+    /// A content-addressed blob (Artifacts).
     Blob,
+    /// An uploaded File.
+    File,
     /// State that a sandbox provider keeps about an allocation.
     ProviderState,
     /// The secret of a device credential that the server itself must present again.
@@ -42,6 +44,7 @@ impl Purpose {
             Self::EnvironmentSetup => "environment-setup",
             Self::EnvironmentFiles => "environment-files",
             Self::Blob => "blob",
+            Self::File => "file",
             Self::ProviderState => "provider-state",
             Self::DeviceCredential => "device-credential",
             Self::Installation => "installation",
