@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use blobs::{BlobError, Blobs};
+use blobs::Blobs;
 use machine::sandbox::Sandboxes;
 use plugin_host::providers::{ProviderHandle, providers};
 use store::{LeaseToken, Store};
@@ -21,7 +21,6 @@ use crate::scheduler::{
 };
 
 /// Folders of this half below the data folder.
-const BLOBS: &str = "blobs";
 const ENGINE_HOST: &str = "engine-host";
 /// Private homes of the Sessions without an Environment; the daemon's own folder is hidden from them.
 const ENGINE_HOMES: &str = "engine-homes";
@@ -55,9 +54,6 @@ pub(crate) struct ExecutionSettings {
 /// Why it could not be put together.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecutionError {
-    /// The folder of stored bytes cannot be used.
-    #[error("the folder of stored bytes cannot be used: {0}")]
-    Blobs(#[from] BlobError),
     /// A linked plugin cannot be used.
     #[error("a plugin cannot be used: {0}")]
     Plugin(#[from] plugin_host::PluginError),
@@ -79,11 +75,11 @@ impl Execution {
     /// Builds everything and starts the scheduler, which owns nothing before it has the lease.
     pub(crate) async fn start(
         store: Store,
+        blobs: Blobs,
         settings: ExecutionSettings,
         stop: CancellationToken,
     ) -> Result<Self, ExecutionError> {
         let installation = store.installation();
-        let blobs = Blobs::on_disk(&settings.data_dir.join(BLOBS), store.keys().clone())?;
         let (owned, ownership) = watch::channel::<Option<LeaseToken>>(None);
         // Sockets outlive the drain: what is in flight ends through them.
         let sockets = CancellationToken::new();

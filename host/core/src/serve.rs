@@ -3,10 +3,12 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use blobs::{BlobError, Blobs};
 use futures_util::future::BoxFuture;
 use seal::{KeyRing, SealError, ServiceKey};
 use store::{Location, Store, StoreError, StoreSettings};
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -18,10 +20,12 @@ use crate::http::accept::{Limits, accept};
 use crate::hub::Hub;
 use crate::keys::StreamKeys;
 use crate::settings::{CoreSettings, Database};
-use crate::state::Core;
+use crate::state::{BUNDLES, Core};
 
 /// Name of the SQLite file in the data folder.
 const DATABASE_FILE: &str = "berth.db";
+/// Name of the folder of stored bytes in the data folder.
+const BLOBS: &str = "blobs";
 
 /// What a caller learns once requests are accepted.
 #[derive(Debug, Clone)]
@@ -52,6 +56,9 @@ pub enum ServeError {
     /// The database cannot be opened, or failed for good.
     #[error("the database cannot be used: {0}")]
     Store(#[from] StoreError),
+    /// The folder of stored bytes cannot be used.
+    #[error("the folder of stored bytes cannot be used: {0}")]
+    Blobs(#[from] BlobError),
     /// A linked plugin cannot be used.
     #[error("a plugin cannot be used: {0}")]
     Plugin(#[from] plugin_host::PluginError),
@@ -114,8 +121,10 @@ fn start(
         }
         // Daemons of this machine dial the listener itself; others the public address.
         let runtime_url = loopback(address)?;
+        let blobs = Blobs::on_disk(&settings.data_dir.join(BLOBS), store.keys().clone())?;
         let execution = Execution::start(
             store.clone(),
+            blobs.clone(),
             ExecutionSettings {
                 data_dir: settings.data_dir,
                 program: settings.program,
@@ -134,6 +143,8 @@ fn start(
         .await?;
         let core = Arc::new(Core {
             gateway: execution.gateway.clone(),
+            blobs,
+            bundles: Arc::new(Semaphore::new(BUNDLES)),
             hosts: execution.hosts,
             hub: Hub::new(store.clone()),
             store,

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use blobs::Blobs;
 use store::Store;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::gateway::Gateway;
@@ -14,6 +16,10 @@ use crate::keys::StreamKeys;
 pub(crate) struct Core {
     /// The truth.
     pub store: Store,
+    /// Stored bytes.
+    pub blobs: Blobs,
+    /// Bundles that may be unpacked at the same time: each may take as much memory as its limits allow.
+    pub bundles: Arc<Semaphore>,
     /// Hosted Environments can be made; else their admission is refused (SP-2.1, LOC-002).
     pub hosts: bool,
     /// Live events.
@@ -33,3 +39,6 @@ pub(crate) struct Core {
     /// Cancelled when nothing more will be committed: streams end after the last event.
     pub drained: CancellationToken,
 }
+
+/// Places of [`Core::bundles`].
+pub(crate) const BUNDLES: usize = 2;

@@ -12,7 +12,7 @@ use sqlx::{AnyConnection, Row, any::AnyRow};
 use crate::{
     convert::{id_column, json_column, to_json},
     error::{StoreError, UnitError},
-    provenance::{Operation, Provenance, record},
+    provenance::{Author, Operation, Provenance, record},
     tx::Tx,
     unit::Unit,
 };
@@ -221,7 +221,7 @@ pub struct DeleteAgent {
     /// The Agent.
     pub id: AgentId,
     /// The caller.
-    pub provenance: Option<Provenance>,
+    pub by: Option<Author>,
 }
 
 impl Unit for DeleteAgent {
@@ -237,7 +237,7 @@ impl Unit for DeleteAgent {
             .bind(now.millis())
             .execute(&mut *tx.conn)
             .await?;
-        if let Some(by) = &self.provenance {
+        if let Some(by) = &self.by {
             record(
                 tx,
                 self.project,

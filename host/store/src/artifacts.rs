@@ -1,6 +1,6 @@
 //! Artifact rows: published output files. Their bytes are blobs.
 
-use domain::{SessionId, Timestamp, artifact::Artifact};
+use domain::{ArtifactId, SessionId, Timestamp, artifact::Artifact};
 use sqlx::{AnyConnection, Row, any::AnyRow};
 
 use crate::{
@@ -27,6 +27,23 @@ pub(crate) async fn put(conn: &mut AnyConnection, artifact: &Artifact) -> Result
     .execute(conn)
     .await?;
     expect_written(done.rows_affected(), "artifacts")
+}
+
+/// A remaining Artifact of a Session.
+pub(crate) async fn get(
+    conn: &mut AnyConnection,
+    session: SessionId,
+    id: ArtifactId,
+) -> Result<Option<Artifact>, StoreError> {
+    let row = sqlx::query(
+        "SELECT id, session_id, turn_id, environment_id, path, digest, size, created_at, deleted_at FROM artifacts \
+         WHERE session_id = $1 AND id = $2 AND deleted_at IS NULL",
+    )
+    .bind(session.to_string())
+    .bind(id.to_string())
+    .fetch_optional(conn)
+    .await?;
+    row.map(|row| read(&row)).transpose()
 }
 
 /// The newest Artifact of a path that remains (ART-007).

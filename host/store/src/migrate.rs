@@ -35,6 +35,24 @@ const MIGRATIONS: &[(i64, &str, &str, &str)] = &[
         include_str!("../../../migrations/sqlite/0004_delta_bytes.sql"),
         include_str!("../../../migrations/postgres/0004_delta_bytes.sql"),
     ),
+    (
+        5,
+        "library",
+        include_str!("../../../migrations/sqlite/0005_library.sql"),
+        include_str!("../../../migrations/postgres/0005_library.sql"),
+    ),
+    (
+        6,
+        "vaults",
+        include_str!("../../../migrations/sqlite/0006_vaults.sql"),
+        include_str!("../../../migrations/postgres/0006_vaults.sql"),
+    ),
+    (
+        7,
+        "templates",
+        include_str!("../../../migrations/sqlite/0007_templates.sql"),
+        include_str!("../../../migrations/postgres/0007_templates.sql"),
+    ),
 ];
 
 /// The newest schema version that this program knows.

@@ -30,7 +30,7 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// An operation on a resource without a parent.
+    /// An operation on a resource of its own.
     pub fn new(
         action: &'static str,
         resource_type: &'static str,
@@ -43,10 +43,62 @@ impl Operation {
             parent_id: None,
         }
     }
+
+    /// The resource belongs to another one.
+    #[must_use]
+    pub fn of(mut self, parent: impl ToString) -> Self {
+        self.parent_id = Some(parent.to_string());
+        self
+    }
 }
 
-/// Records a public write in its own transaction; if the record fails, the write fails.
+/// Who does what both applications and administrators may do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Author {
+    /// An application.
+    Key(Provenance),
+    /// An administrator.
+    Administrator(Administrator),
+}
+
+/// Whose write is recorded.
+#[derive(Debug, Clone, Copy)]
+pub enum By<'a> {
+    /// An application's.
+    Key(&'a Provenance),
+    /// An administrator's.
+    Administrator(&'a Administrator),
+}
+
+impl<'a> From<&'a Provenance> for By<'a> {
+    fn from(by: &'a Provenance) -> Self {
+        Self::Key(by)
+    }
+}
+
+impl<'a> From<&'a Author> for By<'a> {
+    fn from(by: &'a Author) -> Self {
+        match by {
+            Author::Key(by) => Self::Key(by),
+            Author::Administrator(by) => Self::Administrator(by),
+        }
+    }
+}
+
+/// Records a write to a Project's resources in its own transaction; if the record fails, the write fails.
 pub(crate) async fn record(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    by: impl Into<By<'_>>,
+    operation: Operation,
+) -> Result<(), StoreError> {
+    match by.into() {
+        By::Key(by) => write(tx, project, by, operation).await,
+        By::Administrator(by) => audit(tx, Some(project), by, operation).await,
+    }
+}
+
+async fn write(
     tx: &mut Tx<'_>,
     project: ProjectId,
     by: &Provenance,

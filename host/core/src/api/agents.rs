@@ -53,7 +53,7 @@ pub(crate) async fn read(call: Call) -> Result<Reply, ApiError> {
         .core
         .store
         .read()
-        .agent(call.project()?, call.id("agent_id"))
+        .agent(call.scope()?, call.id("agent_id"))
         .await;
     let agent = found.map_err(read_failed)?.ok_or(ApiError::NotFound)?;
     Reply::ok(&render::agent::saved(&agent))
@@ -62,7 +62,7 @@ pub(crate) async fn read(call: Call) -> Result<Reply, ApiError> {
 /// `GET /agents`
 pub(crate) async fn list(call: Call) -> Result<Reply, ApiError> {
     let page = store_list(&call.page, AgentId::NEVER);
-    let found = call.core.store.read().agents(call.project()?, &page).await;
+    let found = call.core.store.read().agents(call.scope()?, &page).await;
     let found = found.map_err(|error| list_failed(error, ApiError::NotFound))?;
     let shown = found
         .items
@@ -90,9 +90,9 @@ pub(crate) async fn update(call: Call) -> Result<Reply, ApiError> {
 pub(crate) async fn delete(call: Call) -> Result<Reply, ApiError> {
     let id: AgentId = call.id("agent_id");
     let unit = DeleteAgent {
-        project: call.project()?,
+        project: call.scope()?,
         id,
-        provenance: call.provenance(),
+        by: call.author()?,
     };
     call.core.store.write(unit).await.map_err(write_failed)?;
     Reply::ok(&Deleted::new(id, "agent.deleted"))

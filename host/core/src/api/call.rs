@@ -11,7 +11,8 @@ use domain::invalid::Invalid;
 use domain::json::Json;
 use domain::{KeyId, ProjectId, RequestId};
 use serde::Serialize;
-use store::provenance::{Administrator, Provenance};
+use store::provenance::{Administrator, Author, Provenance};
+use sync_wrapper::SyncWrapper;
 
 use super::error::{AdminError, ApiError};
 use super::gate::JsonBody;
@@ -53,6 +54,8 @@ pub(crate) struct Call {
     pub page: Page,
     /// Body that passed the gate; `{}` where the row reads none.
     pub body: JsonBody,
+    /// Body that the handler reads itself, if it is one of those rows.
+    pub raw: SyncWrapper<Body>,
     /// Id of this request, shown to the client and logged.
     pub request: RequestId,
 }
@@ -108,6 +111,22 @@ impl Call {
         }
     }
 
+    /// Whose deletion is recorded: the key's, or the administrator's.
+    ///
+    /// # Errors
+    /// As [`Call::administrator`].
+    pub(crate) fn author(&self) -> Result<Option<Author>, ApiError> {
+        match self.provenance() {
+            Some(key) => Ok(Some(Author::Key(key))),
+            None => Ok(Some(Author::Administrator(self.administrator()?))),
+        }
+    }
+
+    /// The body of a row that reads it itself, once.
+    pub(crate) fn take_body(&mut self) -> Body {
+        std::mem::take(self.raw.get_mut())
+    }
+
     /// A path parameter as text, decoded as far as it can be.
     pub(crate) fn param(&self, name: &str) -> String {
         let raw = self
@@ -156,7 +175,14 @@ never!(
     ItemId,
     EnvironmentId,
     ProjectId,
-    KeyId
+    KeyId,
+    ArtifactId,
+    SubagentId,
+    FileId,
+    SkillId,
+    VaultId,
+    TemplateId,
+    CredentialId
 );
 
 /// A successful answer.

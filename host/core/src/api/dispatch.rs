@@ -9,10 +9,11 @@ use axum::http::request::Parts;
 use axum::http::{Method, Request, Response, StatusCode};
 use domain::RequestId;
 use hyper::body::Body as _;
+use sync_wrapper::SyncWrapper;
 use tracing::Instrument;
 
 use super::call::{Call, Reply};
-use super::error::{AdminError, ApiError};
+use super::error::{AdminError, ApiError, ContentError};
 use super::gate::{self, JsonBody};
 use super::query::{self, Page};
 use super::route::{BodyRule, Known, Space, Table};
@@ -52,7 +53,7 @@ impl Api {
             Space::Public { .. } | Space::Machine | Space::Open => ApiError::UnknownRoute,
         })?;
         let row = known.row(&parts.method).map_err(ApiError::Method)?;
-        let page = match &row.list {
+        let page = match row.list.as_ref().filter(|_| !row.late_query) {
             Some(rule) => {
                 query::parse(parts.uri.query().unwrap_or_default(), rule).map_err(|error| {
                     match space {
@@ -65,9 +66,14 @@ impl Api {
             }
             None => Page::default(),
         };
-        let body = match row.body {
-            BodyRule::Json(limit) => gate::read(&parts.headers, body, limit).await?,
-            BodyRule::Ignored => JsonBody::default(),
+        let (body, raw) = match row.body {
+            BodyRule::Json(limit) => {
+                let body = gate::read(&parts.headers, body, limit).await?;
+                (body, Body::empty())
+            }
+            BodyRule::Own => (JsonBody::default(), body),
+            BodyRule::Refused if !body.is_end_stream() => return Err(ContentError::Body.into()),
+            BodyRule::Refused | BodyRule::Ignored => (JsonBody::default(), Body::empty()),
         };
         let core = self.core.clone();
         let params = known.into_params();
@@ -78,6 +84,7 @@ impl Api {
             params,
             page,
             body,
+            raw: SyncWrapper::new(raw),
             request,
         })
         .await

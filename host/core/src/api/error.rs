@@ -16,9 +16,11 @@ use super::gate::GateError;
 use super::query::QueryError;
 
 mod admin;
+mod content;
 mod machine;
 
 pub(crate) use admin::{AdminError, Protocols};
+pub(crate) use content::ContentError;
 pub(crate) use machine::MachineError;
 
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
@@ -32,10 +34,14 @@ pub(crate) enum ApiError {
     Gate(GateError),
     /// E400-03 to E400-32.
     Invalid(Invalid),
-    /// E400-34 to E400-38.
+    /// E400-34 to E400-39, E400-45 to E400-50.
     Query(QueryError),
     /// E400-40.
     ItemCursor,
+    /// E400-41.
+    SubagentCursor,
+    /// E400-42.
+    ArtifactCursor,
     /// E401-01, with its code.
     Unauthorized(Option<&'static str>),
     /// E404-01.
@@ -62,6 +68,8 @@ pub(crate) enum ApiError {
     StreamUnavailable,
     /// E503-04.
     CredentialStorageUnavailable,
+    /// Files, Skills, and stored content.
+    Content(ContentError),
     /// `/core/v1`.
     Admin(AdminError),
     /// `/api/v1`.
@@ -158,8 +166,15 @@ impl ApiError {
                 row.param = invalid.param.clone();
                 row
             }
-            Self::Query(error) => Row::bad(SHAPE, error.to_string()),
+            Self::Query(error) => {
+                let mut row = Row::bad("", error.to_string());
+                row.code = error.code();
+                row.param = error.param().map(str::to_owned);
+                row
+            }
             Self::ItemCursor => Row::bad(SHAPE, "Invalid session item ID in `after`"),
+            Self::SubagentCursor => Row::bad(SHAPE, "Invalid resource ID in `after`"),
+            Self::ArtifactCursor => Row::bad(SHAPE, "after is not a valid artifact ID"),
             Self::Unauthorized(code) => {
                 let mut row = Row::new(
                     StatusCode::UNAUTHORIZED,
@@ -220,6 +235,7 @@ impl ApiError {
                 let message = "Credential encryption is not configured on this service.";
                 Row::unavailable("credential_storage_unavailable", message)
             }
+            Self::Content(error) => error.row(),
             Self::Admin(error) => error.row(),
             Self::Machine(error) => error.row(),
         }
@@ -267,6 +283,10 @@ fn refused(refusal: &Refusal) -> Row {
             invalid(Invalid::unsupported(param.as_deref(), message.clone()))
         }
         Refusal::WhitespaceOnly => invalid(Invalid::whitespace_only()),
+        Refusal::DefaultSkillVersion => {
+            let message = "Cannot delete the default skill version.";
+            Row::bad("invalid_value", message).at("version")
+        }
         Refusal::NotHosted => invalid(Invalid::request()),
         Refusal::NotFound => ApiError::NotFound.row(),
         Refusal::InputPending => {
@@ -359,6 +379,12 @@ impl From<Invalid> for ApiError {
 impl From<GateError> for ApiError {
     fn from(error: GateError) -> Self {
         Self::Gate(error)
+    }
+}
+
+impl From<ContentError> for ApiError {
+    fn from(error: ContentError) -> Self {
+        Self::Content(error)
     }
 }
 

@@ -9,7 +9,7 @@ use super::lists::{list, list_failed};
 use super::render::{self, List};
 
 /// The parent of a list is resolved before its cursor (W-ORDER-3).
-async fn parent(call: &Call) -> Result<SessionId, ApiError> {
+pub(super) async fn parent(call: &Call) -> Result<SessionId, ApiError> {
     let session: SessionId = call.id("session_id");
     let exists = call
         .core

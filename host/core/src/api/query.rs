@@ -3,13 +3,19 @@
 use domain::invalid::is_echoable;
 use percent_encoding::percent_decode_str;
 
-/// How a list treats its `limit`.
+/// Which family of lists a list belongs to: each has its own bounds and its own words (`wire.md` 9).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Limits {
     /// 0 counts as 1, more than 100 as 100.
     Clamped,
     /// Anything but 1 to 100 is refused (E400-38).
     Strict,
+    /// Every integer counts as the nearest of 1 to 100 (Vaults, Credentials).
+    Nearest,
+    /// 0 to 100 (E400-47, E400-48).
+    Skills,
+    /// 1 to 10000 (E400-50).
+    Files,
 }
 
 /// What a list takes besides `after`, `limit` and `order`.
@@ -19,9 +25,22 @@ pub(crate) struct ListRule {
     pub limits: Limits,
     /// Further keys that may be given once.
     pub filters: &'static [&'static str],
+    /// A key whose values are some of these words, given once, or with brackets as often as wanted (W-LIST-10).
+    pub choice: Option<(&'static str, &'static [&'static str])>,
 }
 
-/// Why a query is refused. The text is exact (E400-34 to E400-38).
+impl ListRule {
+    /// A list without filters.
+    pub(crate) const fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            filters: &[],
+            choice: None,
+        }
+    }
+}
+
+/// Why a query is refused. The text is exact (E400-34 to E400-39, E400-45 to E400-50).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum QueryError {
     /// E400-34.
@@ -41,6 +60,70 @@ pub(crate) enum QueryError {
     /// E400-38.
     #[error("limit must be between 1 and 100")]
     LimitRange,
+    /// E400-39.
+    #[error(
+        "Failed to deserialize query string: status: data did not match any variant of untagged enum VaultStatusFilterParam"
+    )]
+    Status,
+    /// E400-45, with the value if it may be repeated.
+    #[error("Invalid value{0}. Supported values are: 'asc' and 'desc'.")]
+    SkillsOrder(String),
+    /// E400-46.
+    #[error("Duplicate parameter: '{0}'. This parameter must be given once.")]
+    SkillsRepeated(&'static str),
+    /// E400-47.
+    #[error(
+        "Invalid 'limit': integer below minimum value. Expected a value >= 0, but got {0} instead."
+    )]
+    SkillsLimitBelow(i64),
+    /// E400-47.
+    #[error(
+        "Invalid 'limit': integer above maximum value. Expected a value <= 100, but got {0} instead."
+    )]
+    SkillsLimitAbove(i64),
+    /// E400-48.
+    #[error("limit must be an integer between 0 and 100.")]
+    SkillsLimit,
+    /// E400-49.
+    #[error("'{0}' must be given once.")]
+    FilesRepeated(&'static str),
+    /// E400-50.
+    #[error("order must be asc or desc.")]
+    FilesOrder,
+    /// E400-50; false = no integer at all.
+    #[error("limit must be between 1 and 10000.")]
+    FilesLimit(bool),
+}
+
+impl QueryError {
+    /// The stable code.
+    pub(crate) fn code(&self) -> Option<&'static str> {
+        match self {
+            Self::Repeated(_)
+            | Self::Order(_)
+            | Self::LimitDigit
+            | Self::LimitTooLarge
+            | Self::LimitRange
+            | Self::Status => Some("invalid_request_error"),
+            Self::SkillsOrder(_) => Some("invalid_value"),
+            Self::SkillsRepeated(_) => Some("duplicate_parameter"),
+            Self::SkillsLimitBelow(_) => Some("integer_below_min_value"),
+            Self::SkillsLimitAbove(_) => Some("integer_above_max_value"),
+            Self::SkillsLimit | Self::FilesLimit(false) => Some("invalid_request"),
+            Self::FilesRepeated(_) => Some("unsupported_parameter"),
+            Self::FilesOrder | Self::FilesLimit(true) => None,
+        }
+    }
+
+    /// The key, where the answer names it.
+    pub(crate) fn param(&self) -> Option<&'static str> {
+        match self {
+            Self::SkillsOrder(_) => Some("order"),
+            Self::SkillsRepeated(key) => Some(key),
+            Self::SkillsLimitBelow(_) | Self::SkillsLimitAbove(_) => Some("limit"),
+            _ => None,
+        }
+    }
 }
 
 /// Direction of a list; newest first unless asked otherwise.
@@ -58,11 +141,13 @@ pub(crate) enum Order {
 pub(crate) struct Page {
     /// Exclusive start, as text: it may name nothing (W-LIST-5).
     pub after: Option<String>,
-    /// 1 to 100.
+    /// Within the bounds of its list.
     pub limit: u32,
     /// Direction.
     pub order: Order,
     filters: Vec<(&'static str, Vec<u8>)>,
+    /// Chosen words of the rule's `choice`; empty = all of them.
+    pub chosen: Vec<&'static str>,
 }
 
 impl Default for Page {
@@ -72,6 +157,7 @@ impl Default for Page {
             limit: 20,
             order: Order::default(),
             filters: Vec::new(),
+            chosen: Vec::new(),
         }
     }
 }
@@ -85,18 +171,33 @@ impl Page {
     }
 }
 
-/// Reads the query of a list: repeated keys, then `limit`, then `order` (W-ORDER-2). Unknown keys are ignored (W-LIST-3).
+/// Reads the query of a list: the words of a choice, repeated keys, then `limit`, then `order` (W-ORDER-2). Unknown keys are
+/// ignored (W-LIST-3).
 pub(crate) fn parse(query: &str, rule: &ListRule) -> Result<Page, QueryError> {
+    let pairs: Vec<(Vec<u8>, Vec<u8>)> = query
+        .split('&')
+        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+        .map(|(key, value)| (decode(key), decode(value)))
+        .collect();
+    let mut page = Page::default();
+    if rule.limits == Limits::Files {
+        page.limit = 10_000;
+    }
+    if let Some((name, words)) = rule.choice {
+        page.chosen = choice(&pairs, name, words)?;
+    }
     let mut values: Vec<(&'static str, Vec<u8>)> = Vec::new();
-    let known = ["after", "limit", "order"].iter().chain(rule.filters);
-    for pair in query.split('&') {
-        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let key = decode(key);
+    let scalar = rule.choice.map(|(name, _)| name);
+    let known = ["after", "limit", "order"]
+        .iter()
+        .chain(rule.filters)
+        .chain(&scalar);
+    for (key, value) in pairs {
         if let Some(name) = known.clone().find(|name| name.as_bytes() == key) {
             if values.iter().any(|(seen, _)| seen == name) {
-                return Err(QueryError::Repeated(name));
+                return Err(repeated(name, rule.limits));
             }
-            values.push((name, decode(value)));
+            values.push((name, value));
         }
     }
     let text = |name: &str| {
@@ -105,12 +206,11 @@ pub(crate) fn parse(query: &str, rule: &ListRule) -> Result<Page, QueryError> {
             .find_map(|(key, value)| (*key == name).then_some(value));
         value.map(|value| String::from_utf8_lossy(value).into_owned())
     };
-    let mut page = Page::default();
     if let Some(limit) = text("limit") {
         page.limit = parse_limit(&limit, rule.limits)?;
     }
     if let Some(order) = text("order") {
-        page.order = parse_order(&order)?;
+        page.order = parse_order(&order, rule.limits)?;
     }
     page.after = text("after")
         .map(|after| after.trim().to_owned())
@@ -122,25 +222,83 @@ pub(crate) fn parse(query: &str, rule: &ListRule) -> Result<Page, QueryError> {
     Ok(page)
 }
 
-fn parse_limit(text: &str, limits: Limits) -> Result<u32, QueryError> {
-    let digits = text.strip_prefix('+').unwrap_or(text);
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(QueryError::LimitDigit);
+/// The union of `name` and `name[]`; an empty scalar is an absent one (api-surface 1.2).
+fn choice(
+    pairs: &[(Vec<u8>, Vec<u8>)],
+    name: &str,
+    words: &'static [&'static str],
+) -> Result<Vec<&'static str>, QueryError> {
+    let mut chosen = Vec::new();
+    for (key, value) in pairs {
+        let listed = key.strip_suffix(b"[]") == Some(name.as_bytes());
+        if !listed && (key != name.as_bytes() || value.is_empty()) {
+            continue;
+        }
+        let word = words.iter().find(|word| word.as_bytes() == value);
+        chosen.push(*word.ok_or(QueryError::Status)?);
     }
-    let value: i64 = digits.parse().map_err(|_| QueryError::LimitTooLarge)?;
-    match (limits, u32::try_from(value)) {
-        (Limits::Strict, Ok(limit @ 1..=100)) => Ok(limit),
-        (Limits::Strict, _) => Err(QueryError::LimitRange),
-        (Limits::Clamped, limit) => Ok(limit.unwrap_or(100).clamp(1, 100)),
+    Ok(chosen)
+}
+
+fn repeated(name: &'static str, limits: Limits) -> QueryError {
+    match limits {
+        Limits::Clamped | Limits::Strict | Limits::Nearest => QueryError::Repeated(name),
+        Limits::Skills => QueryError::SkillsRepeated(name),
+        Limits::Files => QueryError::FilesRepeated(name),
     }
 }
 
-fn parse_order(text: &str) -> Result<Order, QueryError> {
-    match text {
-        "asc" => Ok(Order::Ascending),
-        "desc" => Ok(Order::Descending),
-        other if is_echoable(other) => Err(QueryError::Order(format!(" `{other}`"))),
-        _ => Err(QueryError::Order(String::new())),
+fn parse_limit(text: &str, limits: Limits) -> Result<u32, QueryError> {
+    let (sign, digits) = match text.strip_prefix(['+', '-']) {
+        Some(digits) => (text.starts_with('-'), digits),
+        None => (false, text),
+    };
+    let is_integer = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    // Only the family of the Agents API has a type that a number may not fit; the others compare with their bounds.
+    let parsed: Result<i64, _> = text.parse();
+    let value = parsed
+        .clone()
+        .unwrap_or(if sign { i64::MIN } else { i64::MAX });
+    match limits {
+        Limits::Clamped | Limits::Strict if !is_integer || sign => Err(QueryError::LimitDigit),
+        Limits::Clamped | Limits::Strict if parsed.is_err() => Err(QueryError::LimitTooLarge),
+        Limits::Strict if !(1..=100).contains(&value) => Err(QueryError::LimitRange),
+        Limits::Nearest if !is_integer => Err(QueryError::LimitDigit),
+        Limits::Clamped | Limits::Strict | Limits::Nearest => Ok(bounded(value, 1, 100)),
+        Limits::Skills if !is_integer => Err(QueryError::SkillsLimit),
+        Limits::Skills if value < 0 => Err(QueryError::SkillsLimitBelow(value)),
+        Limits::Skills if value > 100 => Err(QueryError::SkillsLimitAbove(value)),
+        Limits::Skills => Ok(bounded(value, 0, 100)),
+        Limits::Files if !is_integer => Err(QueryError::FilesLimit(false)),
+        Limits::Files if !(1..=10_000).contains(&value) => Err(QueryError::FilesLimit(true)),
+        Limits::Files => Ok(bounded(value, 1, 10_000)),
+    }
+}
+
+fn bounded(value: i64, least: u32, most: u32) -> u32 {
+    let most_on_top = u32::try_from(value.max(0)).unwrap_or(most);
+    most_on_top.clamp(least, most)
+}
+
+fn parse_order(text: &str, limits: Limits) -> Result<Order, QueryError> {
+    let echo = |quote: char| match is_echoable(text) {
+        true => format!("{quote}{text}{quote}"),
+        false => String::new(),
+    };
+    match (text, limits) {
+        ("asc", _) => Ok(Order::Ascending),
+        ("desc", _) => Ok(Order::Descending),
+        (_, Limits::Clamped | Limits::Strict | Limits::Nearest) => {
+            let value = echo('`');
+            let space = if value.is_empty() { "" } else { " " };
+            Err(QueryError::Order(format!("{space}{value}")))
+        }
+        (_, Limits::Skills) => {
+            let value = echo('\'');
+            let colon = if value.is_empty() { "" } else { ": " };
+            Err(QueryError::SkillsOrder(format!("{colon}{value}")))
+        }
+        (_, Limits::Files) => Err(QueryError::FilesOrder),
     }
 }
 
@@ -150,92 +308,4 @@ fn decode(text: &str) -> Vec<u8> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const CLAMPED: ListRule = ListRule {
-        limits: Limits::Clamped,
-        filters: &["agent_id"],
-    };
-    const STRICT: ListRule = ListRule {
-        limits: Limits::Strict,
-        filters: &[],
-    };
-
-    fn refused(query: &str, rule: &ListRule) -> String {
-        parse(query, rule).expect_err(query).to_string()
-    }
-
-    #[test]
-    fn limits() {
-        // wire.md 9, W-LIST-6
-        for (query, limit) in [
-            ("", 20),
-            ("limit=0", 1),
-            ("limit=1", 1),
-            ("limit=%2B5", 5),
-            ("limit=101", 100),
-            ("limit=9223372036854775807", 100),
-        ] {
-            assert_eq!(parse(query, &CLAMPED).unwrap().limit, limit, "{query}");
-        }
-        for query in [
-            "limit=",
-            "limit=-1",
-            "limit=x",
-            "limit=1.0",
-            "limit=+5",
-            "limit=%2B",
-            "limit=%ff",
-            "limit",
-        ] {
-            let text = "Failed to deserialize query string: limit: invalid digit found in string";
-            assert_eq!(refused(query, &CLAMPED), text, "{query}");
-            assert_eq!(refused(query, &STRICT), text, "{query}");
-        }
-        assert_eq!(
-            refused("limit=9223372036854775808", &CLAMPED),
-            "Failed to deserialize query string: limit: number too large to fit in target type"
-        );
-        for query in ["limit=0", "limit=101"] {
-            assert_eq!(refused(query, &STRICT), "limit must be between 1 and 100");
-        }
-        assert_eq!(parse("limit=100", &STRICT).unwrap().limit, 100);
-    }
-
-    #[test]
-    fn order_of_checks() {
-        // W-ORDER-2
-        assert_eq!(
-            refused("order=x&limit=x&after=1&after=2", &CLAMPED),
-            "Failed to deserialize query string: duplicate field `after`"
-        );
-        assert!(refused("order=x&limit=x", &CLAMPED).contains("limit"));
-        assert_eq!(
-            refused("order=x", &CLAMPED),
-            "Failed to deserialize query string: order: unknown variant `x`, expected `asc` or `desc`"
-        );
-        assert_eq!(
-            refused("order=", &CLAMPED),
-            "Failed to deserialize query string: order: unknown variant ``, expected `asc` or `desc`"
-        );
-        assert_eq!(
-            parse("order=asc", &CLAMPED).unwrap().order,
-            Order::Ascending
-        );
-    }
-
-    #[test]
-    fn unknown_keys_are_ignored_and_cursors_trimmed() {
-        // W-LIST-3, W-LIST-4, W-LIST-8
-        let page = parse("tenant_id=1&tenant_id=2&after=+a%20&x&agent_id=", &CLAMPED).unwrap();
-        assert_eq!(page.after.as_deref(), Some("a"));
-        assert_eq!(page.filter("agent_id"), Some(&b""[..]));
-        assert_eq!(parse("after=%20", &CLAMPED).unwrap().after, None);
-        assert_eq!(
-            parse("agent_id=%ff", &CLAMPED).unwrap().filter("agent_id"),
-            Some(&b"\xff"[..])
-        );
-        assert!(parse("agent_id=1&agent_id=2", &STRICT).is_ok());
-    }
-}
+mod tests;

@@ -58,8 +58,12 @@ pub(crate) enum Space {
 pub(crate) enum BodyRule {
     /// Nothing; a body is left unread.
     Ignored,
+    /// Nothing; a body is refused (E400-49).
+    Refused,
     /// One JSON object through the gate, of at most so many bytes.
     Json(usize),
+    /// Whatever the handler makes of it.
+    Own,
 }
 
 /// What `HEAD` does on a `GET` row (W-PATH-7, W-PATH-8).
@@ -83,6 +87,8 @@ pub(crate) struct Route {
     pub body: BodyRule,
     /// Query of a list.
     pub list: Option<ListRule>,
+    /// The handler reads that query itself, after it looked up the parent (W-ORDER-5).
+    pub late_query: bool,
     /// `HEAD`.
     pub head: Head,
     /// Names of the request and response shapes (api-surface), for generated documents.
@@ -114,6 +120,7 @@ impl Route {
             space,
             body,
             list: None,
+            late_query: false,
             head: Head::Mirrors,
             shapes,
             handler,
@@ -129,6 +136,13 @@ impl Route {
     /// Is a list.
     pub(crate) const fn list(mut self, rule: ListRule) -> Self {
         self.list = Some(rule);
+        self
+    }
+
+    /// Is a list whose parent comes before its query.
+    pub(crate) const fn late_list(mut self, rule: ListRule) -> Self {
+        self.list = Some(rule);
+        self.late_query = true;
         self
     }
 

@@ -4,27 +4,29 @@ use super::query::{Limits, ListRule};
 use super::route::{BodyRule, Handler, LARGE_BODY, Route, Space, Table, Verb};
 use crate::gateway::routes;
 
-use super::{admin, agents, events, health, history, sessions};
+use super::{agents, artifacts, events, health, history, openapi, sessions, subagents};
 
 const PUBLIC: Space = Space::Public { beta: true };
-const CLAMPED: ListRule = ListRule {
-    limits: Limits::Clamped,
-    filters: &[],
-};
-const STRICT: ListRule = ListRule {
-    limits: Limits::Strict,
-    filters: &[],
-};
+const CLAMPED: ListRule = ListRule::new(Limits::Clamped);
+const STRICT: ListRule = ListRule::new(Limits::Strict);
 const SESSIONS: ListRule = ListRule {
-    limits: Limits::Clamped,
     filters: &["agent_id"],
+    ..ListRule::new(Limits::Clamped)
+};
+/// Read by its handler: the Session comes before the query (W-ORDER-5).
+pub(super) const ARTIFACTS: ListRule = ListRule {
+    filters: &["environment_id"],
+    ..ListRule::new(Limits::Strict)
 };
 
 /// Paths of operations that this service does not have although a parameter would match them: they are unknown (W-PATH-6).
-const RESERVED: &[&str] = &[
-    "/v1/agents/environments",
-    "/v1/agents/environments/templates",
-];
+const RESERVED: &[&str] = &["/v1/agents/environments"];
+
+mod administration;
+mod library;
+mod resources;
+mod templates;
+mod vaults;
 
 macro_rules! handler {
     ($($path:ident)::+) => {{
@@ -32,6 +34,7 @@ macro_rules! handler {
         handler
     }};
 }
+use handler;
 
 /// One operation, for generated documents: method, path, request and response shape (api-surface names).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +66,11 @@ pub fn operations() -> Vec<Operation> {
 /// Compiles the table.
 pub(super) fn table() -> Table {
     let mut rows = public();
-    rows.extend(administration());
+    rows.extend(templates::rows());
+    rows.extend(vaults::rows());
+    rows.extend(library::rows());
+    rows.extend(administration::rows());
+    rows.extend(resources::rows());
     rows.extend(machines());
     rows.push(Route::new(
         Verb::Get,
@@ -72,6 +79,14 @@ pub(super) fn table() -> Table {
         ("", "Health"),
         handler!(health::alive),
     ));
+    let open =
+        |path, shape, handler| Route::new(Verb::Get, path, Space::Open, ("", shape), handler);
+    rows.push(open(
+        "/openapi.json",
+        "OpenApi",
+        handler!(openapi::document),
+    ));
+    rows.push(open("/docs", "Html", handler!(openapi::page)));
     Table::new(rows, RESERVED)
 }
 
@@ -171,6 +186,72 @@ fn public() -> Vec<Route> {
         .list(CLAMPED),
         row(
             Get,
+            "/v1/agents/sessions/{session_id}/artifacts",
+            ("", "L(Artifact)"),
+            handler!(artifacts::list),
+        )
+        .late_list(ARTIFACTS),
+        row(
+            Get,
+            "/v1/agents/sessions/{session_id}/artifacts/{artifact_id}",
+            ("", "Artifact"),
+            handler!(artifacts::read),
+        ),
+        row(
+            Delete,
+            "/v1/agents/sessions/{session_id}/artifacts/{artifact_id}",
+            ("", "Deleted"),
+            handler!(artifacts::delete),
+        ),
+        row(
+            Get,
+            "/v1/agents/sessions/{session_id}/artifacts/{artifact_id}/content",
+            ("", "bytes"),
+            handler!(artifacts::download),
+        )
+        .without_head(),
+        row(
+            Get,
+            "/v1/agents/sessions/{session_id}/subagents",
+            ("", "L(Subagent)"),
+            handler!(subagents::list),
+        )
+        .list(STRICT),
+        row(
+            Get,
+            "/v1/agents/sessions/{session_id}/subagents/{subagent_id}",
+            ("", "Subagent"),
+            handler!(subagents::read),
+        ),
+        row(
+            Get,
+            "/v1/agents/sessions/{session_id}/subagents/{subagent_id}/items",
+            ("", "L(Item)"),
+            handler!(subagents::read),
+        )
+        .list(CLAMPED),
+        row(
+            Get,
+            "/v1/agents/sessions/{session_id}/subagents/{subagent_id}/turns",
+            ("", "L(Turn)"),
+            handler!(subagents::read),
+        )
+        .list(STRICT),
+        row(
+            Get,
+            "/v1/agents/sessions/{session_id}/subagents/{subagent_id}/turns/{turn_id}",
+            ("", "Turn"),
+            handler!(subagents::read),
+        ),
+        row(
+            Get,
+            "/v1/agents/sessions/{session_id}/subagents/{subagent_id}/turns/{turn_id}/items",
+            ("", "L(Item)"),
+            handler!(subagents::read),
+        )
+        .list(CLAMPED),
+        row(
+            Get,
             "/v1/agents/environments/{environment_id}",
             ("", "EnvironmentInfo"),
             handler!(history::environment),
@@ -202,129 +283,5 @@ fn machines() -> Vec<Route> {
             handler!(routes::socket),
         )
         .without_head(),
-    ]
-}
-
-fn administration() -> Vec<Route> {
-    use Verb::{Delete, Get, Post, Put};
-    use admin::{diagnostics, models, projects};
-    let row = |verb, path, shapes, handler| Route::new(verb, path, Space::Admin, shapes, handler);
-    const MODEL: &str = "/core/v1/harnesses/{harness_id}/model-configuration";
-    vec![
-        row(
-            Get,
-            "/core/v1/projects",
-            ("", "Projects"),
-            handler!(projects::list),
-        )
-        .list(STRICT),
-        row(
-            Post,
-            "/core/v1/projects",
-            ("Name", "Project"),
-            handler!(projects::create),
-        ),
-        row(
-            Post,
-            "/core/v1/projects/{project_id}",
-            ("Name", "Project"),
-            handler!(projects::rename),
-        ),
-        row(
-            Post,
-            "/core/v1/projects/{project_id}/archive",
-            ("", "Project"),
-            handler!(projects::archive),
-        )
-        .body(BodyRule::Ignored),
-        row(
-            Get,
-            "/core/v1/projects/{project_id}/keys",
-            ("", "Keys"),
-            handler!(projects::keys),
-        )
-        .list(STRICT),
-        row(
-            Post,
-            "/core/v1/projects/{project_id}/keys",
-            ("Name", "IssuedKey"),
-            handler!(projects::issue),
-        ),
-        row(
-            Delete,
-            "/core/v1/projects/{project_id}/keys/{key_id}",
-            ("", "RevokedKey"),
-            handler!(projects::revoke),
-        ),
-        row(
-            Get,
-            "/core/v1/projects/{project_id}/sessions",
-            ("", "L(Session)"),
-            handler!(sessions::list),
-        )
-        .list(SESSIONS),
-        row(
-            Get,
-            "/core/v1/projects/{project_id}/sessions/{session_id}",
-            ("", "Session"),
-            handler!(sessions::read),
-        ),
-        row(
-            Delete,
-            "/core/v1/projects/{project_id}/sessions/{session_id}",
-            ("", "Deleted"),
-            handler!(sessions::delete),
-        ),
-        row(
-            Get,
-            "/core/v1/projects/{project_id}/sessions/{session_id}/turns",
-            ("", "L(Turn)"),
-            handler!(history::turns),
-        )
-        .list(STRICT),
-        row(
-            Get,
-            "/core/v1/projects/{project_id}/sessions/{session_id}/turns/{turn_id}",
-            ("", "Turn"),
-            handler!(history::turn),
-        ),
-        row(
-            Get,
-            "/core/v1/projects/{project_id}/sessions/{session_id}/items",
-            ("", "L(Item)"),
-            handler!(history::items),
-        )
-        .list(CLAMPED),
-        row(
-            Get,
-            "/core/v1/projects/{project_id}/sessions/{session_id}/diagnostics",
-            ("", "SessionDiagnostics"),
-            handler!(diagnostics::session),
-        ),
-        row(
-            Get,
-            "/core/v1/projects/{project_id}/sessions/{session_id}/turns/{turn_id}/diagnostics",
-            ("", "TurnDiagnostics"),
-            handler!(diagnostics::turn),
-        ),
-        row(
-            Get,
-            "/core/v1/harnesses",
-            ("", "Harnesses"),
-            handler!(models::list),
-        ),
-        row(
-            Get,
-            MODEL,
-            ("", "ModelConfiguration"),
-            handler!(models::read),
-        ),
-        row(
-            Put,
-            MODEL,
-            ("ModelConfiguration", "ModelConfiguration"),
-            handler!(models::set),
-        ),
-        row(Delete, MODEL, ("", ""), handler!(models::clear)),
     ]
 }

@@ -297,7 +297,7 @@ pub(crate) async fn delete(call: Call) -> Result<Reply, ApiError> {
     let unit = DeleteSession {
         project: call.scope()?,
         session,
-        provenance: call.provenance(),
+        by: call.author()?,
     };
     call.core.store.write(unit).await.map_err(write_failed)?;
     call.core.hub.ended(session);

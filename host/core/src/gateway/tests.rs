@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::Request;
+use blobs::Blobs;
 use domain::run::{
     Binding, Done, EventBody, ExecutionConfiguration, InputMessage, MessagePart, PrepareState,
     RunEvent, TurnStatus,
@@ -21,7 +22,7 @@ use store::testing::TestDatabase;
 use store::units::device::PutSharedDevice;
 use store::{Acquired, LeaseToken, Store};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{self, Message};
@@ -44,6 +45,7 @@ const SOON: Duration = Duration::from_secs(20);
 
 struct Fixture {
     _database: TestDatabase,
+    _folder: tempfile::TempDir,
     store: Store,
     gateway: Arc<Gateway>,
     api: Arc<Api>,
@@ -76,6 +78,7 @@ impl Fixture {
         let address = listener.local_addr().unwrap();
         let (owned, ownership) = watch::channel(Some(token));
         let stop = CancellationToken::new();
+        let folder = tempfile::tempdir().unwrap();
         let gateway = Gateway::new(GatewaySettings {
             store: store.clone(),
             installation: store.installation(),
@@ -87,6 +90,8 @@ impl Fixture {
         });
         let core = Arc::new(Core {
             gateway: gateway.clone(),
+            blobs: Blobs::on_disk(folder.path(), store.keys().clone()).unwrap(),
+            bundles: Arc::new(Semaphore::new(1)),
             hosts: true,
             hub: Hub::new(store.clone()),
             store: store.clone(),
@@ -108,6 +113,7 @@ impl Fixture {
         ));
         Self {
             _database: database,
+            _folder: folder,
             store,
             gateway,
             api,

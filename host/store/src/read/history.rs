@@ -3,7 +3,7 @@
 use domain::input::Input;
 use domain::item::{ItemBody, UserMessage};
 use domain::{
-    EnvironmentId, ProjectId, ReservationId, SessionId, TurnId, artifact::Artifact,
+    ArtifactId, EnvironmentId, ProjectId, ReservationId, SessionId, TurnId, artifact::Artifact,
     configuration::SessionConfiguration, environment::Environment, item::Item,
     reservation::Reservation, run::NativeSession, session::Session, turn::Turn,
 };
@@ -254,46 +254,60 @@ impl Reader<'_> {
         reservations::get(&mut conn, id).await
     }
 
-    /// The remaining Artifacts of a Session by publication.
+    /// A remaining Artifact of a live Session of a Project.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn artifact(
+        &self,
+        project: ProjectId,
+        session: SessionId,
+        id: ArtifactId,
+    ) -> Result<Option<Artifact>, StoreError> {
+        let mut conn = self.connection().await?;
+        let row = sqlx::query(
+            "SELECT a.id, a.session_id, a.turn_id, a.environment_id, a.path, a.digest, a.size, a.created_at, a.deleted_at \
+             FROM artifacts a JOIN sessions s ON s.id = a.session_id \
+             WHERE a.id = $1 AND a.deleted_at IS NULL AND s.id = $2 AND s.project_id = $3 AND s.deleted_at IS NULL",
+        )
+        .bind(id.to_string())
+        .bind(session.to_string())
+        .bind(project.to_string())
+        .fetch_optional(&mut *conn)
+        .await?;
+        row.map(|row| artifacts::read(&row)).transpose()
+    }
+
+    /// The remaining Artifacts of a Session by publication, of one Environment if named.
     ///
     /// # Errors
     /// [`ListError::UnknownCursor`], or what the database says.
     pub async fn artifacts(
         &self,
         session: SessionId,
+        environment: Option<EnvironmentId>,
         list: &List,
     ) -> Result<Page<Artifact>, ListError> {
-        let sql = list_sql!(
-            "id, session_id, turn_id, environment_id, path, digest, size, created_at, deleted_at",
-            "artifacts WHERE session_id = $1 AND deleted_at IS NULL",
-            "created_at",
-            "id"
-        );
+        let sql = match environment {
+            None => list_sql!(
+                "id, session_id, turn_id, environment_id, path, digest, size, created_at, deleted_at",
+                "artifacts WHERE session_id = $1 AND deleted_at IS NULL",
+                "created_at",
+                "id"
+            ),
+            // A cursor is of the list of the Session, whatever the filter (ART-030).
+            Some(_) => list_sql!(
+                "id, session_id, turn_id, environment_id, path, digest, size, created_at, deleted_at",
+                "artifacts WHERE session_id = $1 AND deleted_at IS NULL AND environment_id = $5",
+                "artifacts WHERE session_id = $1 AND deleted_at IS NULL",
+                "created_at",
+                "id"
+            ),
+        };
         let mut conn = self.connection().await.map_err(ListError::Store)?;
-        page(
-            &mut conn,
-            &sql,
-            &session.to_string(),
-            None,
-            list,
-            artifacts::read,
-        )
-        .await
-    }
-
-    /// Whether any remaining Artifact has these bytes: before a blob is swept.
-    ///
-    /// # Errors
-    /// What the database says.
-    pub async fn blob_is_referenced(&self, digest: &str) -> Result<bool, StoreError> {
-        let mut conn = self.connection().await?;
-        let row = sqlx::query(
-            "SELECT id FROM artifacts WHERE digest = $1 AND deleted_at IS NULL LIMIT 1",
-        )
-        .bind(digest.to_owned())
-        .fetch_optional(&mut *conn)
-        .await?;
-        Ok(row.is_some())
+        let (session, environment) = (session.to_string(), environment.map(|id| id.to_string()));
+        let filter = environment.as_deref();
+        page(&mut conn, &sql, &session, filter, list, artifacts::read).await
     }
 
     /// The native session to continue with, and whether a Turn of the Session may have begun natively (S-TURN-8, RP-10.18):

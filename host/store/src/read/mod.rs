@@ -3,13 +3,18 @@
 
 mod access;
 mod history;
+mod library;
 mod list;
+mod records;
 mod sessions;
+mod templates;
+mod vaults;
 mod work;
 
 pub use access::{Caller, DeviceRecord};
 pub use history::{EnvironmentRecord, TurnRecord};
 pub use list::{List, ListError, Order, Page};
+pub use records::{Record, RecordFilter, RecordedKey};
 pub use sessions::{CreationRecord, SessionRecord};
 pub use work::{DueReservation, EnvironmentWork, PendingInput, QueuedTurn};
 

@@ -101,6 +101,19 @@ impl TestDatabase {
         Store::open(self.settings()).await.expect("the store opens")
     }
 
+    /// Runs one statement behind the store's back, as an intruder would.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn execute(&self, statement: &str) -> Result<(), StoreError> {
+        use sqlx::ConnectOptions;
+        let mut conn = self.settings().connect_options()?.connect().await?;
+        sqlx::query(AssertSqlSafe(statement.to_owned()))
+            .execute(&mut conn)
+            .await?;
+        Ok(conn.close().await?)
+    }
+
     /// Every row of every table as text, for comparing before and after (I33). The clock, the lease's expiry and the
     /// migration records are left out.
     ///
@@ -153,6 +166,28 @@ const TABLES: &[(&str, &str)] = &[
     (
         "artifacts",
         "id || path || digest || coalesce(cast(deleted_at AS TEXT), '')",
+    ),
+    ("files", "id || project_id || filename || digest"),
+    (
+        "skills",
+        "id || project_id || cast(default_version AS TEXT) || cast(last_number AS TEXT)",
+    ),
+    (
+        "skill_versions",
+        "id || skill_id || cast(number AS TEXT) || digest",
+    ),
+    ("blob_references", "blob || holder"),
+    (
+        "templates",
+        "id || project_id || coalesce(name, '') || body || cast(updated_at AS TEXT)",
+    ),
+    (
+        "vaults",
+        "id || project_id || coalesce(name, '') || metadata || status",
+    ),
+    (
+        "credentials",
+        "id || vault_id || name || auth || status || cast(updated_at AS TEXT)",
     ),
     ("provider_state", "provider || scope || key"),
     ("events", "session_id || cast(number AS TEXT) || id || body"),

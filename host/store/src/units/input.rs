@@ -8,7 +8,7 @@ use domain::{
 use super::SessionUnit;
 use crate::{
     load::Parts,
-    provenance::{Operation, Provenance},
+    provenance::{By, Operation, Provenance},
 };
 
 /// Admits messages, a cancel or function results (S-EV-5).
@@ -63,9 +63,12 @@ impl SessionUnit for AdmitInput {
         parts
     }
 
-    fn provenance(&self) -> Option<(&Provenance, Operation)> {
+    fn provenance(&self) -> Option<(By<'_>, Operation)> {
         let by = self.provenance.as_ref()?;
-        Some((by, Operation::new("send_events", "session", self.session)))
+        Some((
+            by.into(),
+            Operation::new("send_events", "session", self.session),
+        ))
     }
 
     fn decide(

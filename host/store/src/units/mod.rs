@@ -2,6 +2,7 @@
 //! is one function of `domain`.
 
 pub mod allocation;
+pub mod artifact;
 pub mod create;
 pub mod device;
 pub mod environment;
@@ -18,7 +19,7 @@ use crate::{
     apply::apply,
     error::UnitError,
     load::{Parts, load},
-    provenance::{self, Provenance},
+    provenance::{self, By},
     tx::Tx,
     unit::{Durability, Unit},
 };
@@ -51,7 +52,7 @@ pub trait SessionUnit: Send + Sync + 'static {
     }
 
     /// Which key did this, and what it did (OPS-060).
-    fn provenance(&self) -> Option<(&Provenance, provenance::Operation)> {
+    fn provenance(&self) -> Option<(By<'_>, provenance::Operation)> {
         None
     }
 
@@ -81,8 +82,8 @@ impl<S: SessionUnit> Unit for S {
         let decided = decide(tx, |cx| self.decide(&state, cx)).await?;
         let changed = !decided.changes.is_empty();
         apply(tx, self.session(), decided.changes).await?;
-        if changed && let Some((provenance, operation)) = self.provenance() {
-            provenance::record(tx, state.session.project_id, provenance, operation).await?;
+        if changed && let Some((by, operation)) = self.provenance() {
+            provenance::record(tx, state.session.project_id, by, operation).await?;
         }
         Ok(decided.answer)
     }

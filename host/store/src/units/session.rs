@@ -9,7 +9,7 @@ use domain::{
 use super::SessionUnit;
 use crate::{
     load::Parts,
-    provenance::{Operation, Provenance},
+    provenance::{Author, By, Operation, Provenance},
 };
 
 /// Replaces the metadata (S-SES-14).
@@ -42,9 +42,9 @@ impl SessionUnit for UpdateSession {
         Parts::default()
     }
 
-    fn provenance(&self) -> Option<(&Provenance, Operation)> {
+    fn provenance(&self) -> Option<(By<'_>, Operation)> {
         let by = self.provenance.as_ref()?;
-        Some((by, Operation::new("update", "session", self.session)))
+        Some((by.into(), Operation::new("update", "session", self.session)))
     }
 
     fn decide(&self, state: &SessionState, _cx: &mut Context<'_>) -> Result<Decided<()>, Refusal> {
@@ -59,8 +59,8 @@ pub struct DeleteSession {
     pub project: ProjectId,
     /// The Session.
     pub session: SessionId,
-    /// The caller; an administrator has none and is audited by its route.
-    pub provenance: Option<Provenance>,
+    /// The caller.
+    pub by: Option<Author>,
 }
 
 impl SessionUnit for DeleteSession {
@@ -80,9 +80,9 @@ impl SessionUnit for DeleteSession {
         Parts::whole()
     }
 
-    fn provenance(&self) -> Option<(&Provenance, Operation)> {
-        let by = self.provenance.as_ref()?;
-        Some((by, Operation::new("delete", "session", self.session)))
+    fn provenance(&self) -> Option<(By<'_>, Operation)> {
+        let by = self.by.as_ref()?;
+        Some((by.into(), Operation::new("delete", "session", self.session)))
     }
 
     fn decide(

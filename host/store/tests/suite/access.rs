@@ -7,7 +7,7 @@ use berth_store::{
     projects::{
         ArchiveProject, CreateProject, IssueApiKey, ProjectRefusal, RenameProject, RevokeApiKey,
     },
-    provenance::{Administrator, Provenance},
+    provenance::{Administrator, Author, Provenance},
     provider_state::{PutProviderState, StateKey},
     testing::TestDatabase,
 };
@@ -120,8 +120,8 @@ both! {
         let wrong = store.write(UpdateAgent { project: foreign, id: made.id, patch: patch(), provenance: None }).await;
         assert!(matches!(wrong, Err(WriteError::Refused(Refusal::NotFound))));
         assert_eq!(db.dump().await.unwrap(), before);
-        store.write(DeleteAgent { project, id: made.id, provenance: by }).await.unwrap();
-        let twice = store.write(DeleteAgent { project, id: made.id, provenance: None }).await;
+        store.write(DeleteAgent { project, id: made.id, by: by.map(Author::Key) }).await.unwrap();
+        let twice = store.write(DeleteAgent { project, id: made.id, by: None }).await;
         assert!(matches!(twice, Err(WriteError::Refused(Refusal::NotFound))));
         assert_eq!(store.read().agent(project, made.id).await.unwrap(), None);
         let records = db.dump().await.unwrap();

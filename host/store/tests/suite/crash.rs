@@ -162,7 +162,7 @@ async fn script(fixture: &Fixture) -> SessionId {
     let delete = DeleteSession {
         project,
         session,
-        provenance: None,
+        by: None,
     };
     fixture.write(delete).await;
     if let Some(allocation) = store.read().allocation(session).await.unwrap()

@@ -69,7 +69,14 @@ fresh!(
     domain::EnvironmentId,
     domain::InputId,
     domain::DeliveryId,
-    domain::OperationId
+    domain::OperationId,
+    domain::FileId,
+    domain::SkillId,
+    domain::SkillVersionId,
+    domain::ContentId,
+    domain::VaultId,
+    domain::CredentialId,
+    domain::TemplateId
 );
 
 pub struct Fixture {

@@ -60,12 +60,12 @@ both! {
         assert_eq!(record.last_event, 18);
         assert_eq!(record.state.session.usage.public().unwrap().total_tokens, 15);
         let list = List { after: None, limit: 10, order: Order::Ascending };
-        let artifacts = store.read().artifacts(session, &list).await.unwrap().items;
+        let artifacts = store.read().artifacts(session, None, &list).await.unwrap().items;
         assert_eq!((artifacts.len(), artifacts[0].turn_id, artifacts[0].digest), (1, turn, file.digest));
         assert!(store.read().blob_is_referenced(&file.digest.to_string()).await.unwrap());
         fixture.check(true).await;
 
-        let delete = || DeleteSession { project: fixture.project, session, provenance: None };
+        let delete = || DeleteSession { project: fixture.project, session, by: None };
         assert_eq!(fixture.write(delete()).await, Deleted::Now);
         assert_eq!(fixture.write(delete()).await, Deleted::Before);
         assert!(store.read().session(fixture.project, session).await.unwrap().is_none());
@@ -109,7 +109,7 @@ both! {
         let run = fixture.claim_queued(machine).await;
         fixture.complete(session, run).await;
         fixture.check(true).await;
-        fixture.write(DeleteSession { project: fixture.project, session, provenance: None }).await;
+        fixture.write(DeleteSession { project: fixture.project, session, by: None }).await;
         let releases = fixture.store.read().releases(machine.device).await.unwrap();
         assert_eq!(releases.len(), 1);
         assert!(fixture.store.write(SweepDeleted).await.unwrap().is_empty());
@@ -323,7 +323,7 @@ both! {
         };
         assert_eq!(fixture.refused(send(fixture.project, "two", None)).await, Refusal::InputPending);
         assert_eq!(fixture.refused(send(foreign, "two", None)).await, Refusal::NotFound);
-        let delete = |project| DeleteSession { project, session, provenance: None };
+        let delete = |project| DeleteSession { project, session, by: None };
         assert_eq!(fixture.refused(delete(fixture.project)).await, Refusal::NotDeletable);
         assert_eq!(fixture.refused(delete(foreign)).await, Refusal::NotFound);
         let update = UpdateSession { project: foreign, session, metadata: Metadata::default(), provenance: None };
@@ -351,7 +351,7 @@ both! {
         assert_eq!(db.dump().await.unwrap(), before);
         let known = fixture.store.read().creation(fixture.project, "key").await.unwrap().unwrap();
         assert_eq!(known.session, session);
-        fixture.write(DeleteSession { project: fixture.project, session, provenance: None }).await;
+        fixture.write(DeleteSession { project: fixture.project, session, by: None }).await;
         assert_eq!(fixture.refused(create("a")).await, Refusal::KeyConflict);
         fixture.store.close().await;
     }

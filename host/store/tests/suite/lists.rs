@@ -10,7 +10,7 @@ use domain::session::Placement;
 use crate::fixture::{Fixture, answer, id};
 
 /// Pages through a list with small limits in both directions and compares with one big page.
-async fn walk<T, F, R>(text: impl Fn(&T) -> String, read: F)
+pub(crate) async fn walk<T, F, R>(text: impl Fn(&T) -> String, read: F)
 where
     F: Fn(List) -> R,
     R: Future<Output = Result<Page<T>, ListError>>,

@@ -58,7 +58,7 @@ both! {
                 admit: admit(Batch::Messages(vec![message("x")]), None, "x"),
                 provenance: None,
             };
-            let delete = DeleteSession { project: fixture.project, session, provenance: None };
+            let delete = DeleteSession { project: fixture.project, session, by: None };
             let (one, two) = (fixture.store.clone(), fixture.store.clone());
             let sent = tokio::spawn(async move { one.write(send).await });
             if round % 2 == 0 {

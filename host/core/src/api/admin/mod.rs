@@ -3,3 +3,4 @@
 pub(crate) mod diagnostics;
 pub(crate) mod models;
 pub(crate) mod projects;
+pub(crate) mod records;

@@ -2,11 +2,16 @@
 //! compare with it. Nothing here decides anything.
 
 pub(crate) mod agent;
+pub(crate) mod artifact;
 pub(crate) mod environment;
 pub(crate) mod event;
+pub(crate) mod file;
 pub(crate) mod item;
 pub(crate) mod session;
+pub(crate) mod skill;
+pub(crate) mod template;
 pub(crate) mod turn;
+pub(crate) mod vault;
 
 use domain::json::Opaque;
 use serde::{Serialize, Serializer};

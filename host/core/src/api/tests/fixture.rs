@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::{Request, Response};
+use blobs::Blobs;
 use domain::run::{
     Abilities, Cancellation, Capability, FunctionLimits, HarnessDeclaration, HistoryRecovery,
     McpLimits, MessageLimits, ModelProtocol, ModelSupport, PerPlacement, Support,
@@ -14,7 +15,7 @@ use serde_json::Value;
 use store::Store;
 use store::projects::{CreateProject, IssueApiKey};
 use store::testing::TestDatabase;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Api;
@@ -30,6 +31,8 @@ pub(crate) const CORE_KEY: &str =
 
 pub(crate) struct Fixture {
     pub database: TestDatabase,
+    /// Stored bytes.
+    pub folder: tempfile::TempDir,
     pub core: Arc<Core>,
     pub api: Arc<Api>,
     /// Key of the Project most tests use.
@@ -44,6 +47,8 @@ pub(crate) struct Answered {
     pub status: u16,
     pub headers: axum::http::HeaderMap,
     pub body: String,
+    /// The same, where it is no text.
+    pub bytes: Vec<u8>,
 }
 
 impl Answered {
@@ -63,6 +68,7 @@ impl Fixture {
         let (project, key_id) = issue(&store, &key).await;
         issue(&store, &other).await;
         let stop = CancellationToken::new();
+        let folder = tempfile::tempdir().unwrap();
         let gateway = Gateway::new(GatewaySettings {
             store: store.clone(),
             installation: store.installation(),
@@ -74,6 +80,8 @@ impl Fixture {
         });
         let core = Arc::new(Core {
             gateway,
+            blobs: Blobs::on_disk(folder.path(), store.keys().clone()).unwrap(),
+            bundles: Arc::new(Semaphore::new(1)),
             hosts: true,
             hub: Hub::new(store.clone()),
             store,
@@ -88,6 +96,7 @@ impl Fixture {
         let api = Arc::new(Api::new(core.clone()));
         Self {
             database,
+            folder,
             core,
             api,
             key,
@@ -143,6 +152,47 @@ impl Fixture {
         self.send("POST", path, Some(&self.key), Some(body)).await
     }
 
+    /// Sends a form.
+    pub(super) async fn form(&self, path: &str, key: Option<&str>, parts: &[Part]) -> Answered {
+        let mut body = Vec::new();
+        for part in parts {
+            body.extend_from_slice(b"--xyz\r\ncontent-disposition: form-data; ");
+            body.extend_from_slice(&part.disposition);
+            body.extend_from_slice(b"\r\n\r\n");
+            body.extend_from_slice(&part.bytes);
+            body.extend_from_slice(b"\r\n");
+        }
+        body.extend_from_slice(b"--xyz--\r\n");
+        let mut request = Request::builder()
+            .method("POST")
+            .uri(path)
+            .header("content-type", "multipart/form-data; boundary=xyz");
+        if let Some(key) = key {
+            request = request.header("authorization", format!("Bearer {key}"));
+        }
+        let answer = self.api.clone().answer(request.body(body.into()).unwrap());
+        read(answer.await).await
+    }
+
+    /// Uploads a File and returns its id.
+    pub(super) async fn file(&self, name: &str, bytes: &[u8]) -> String {
+        let parts = [
+            Part::field("purpose", "user_data"),
+            Part::file("file", name, bytes),
+        ];
+        let answer = self.form("/v1/files", Some(&self.key), &parts).await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        answer.json()["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Makes a Skill of one manifest and returns its id.
+    pub(super) async fn skill(&self, manifest: &str) -> String {
+        let parts = [Part::file("files[]", "a/SKILL.md", manifest.as_bytes())];
+        let answer = self.form("/v1/skills", Some(&self.key), &parts).await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        answer.json()["id"].as_str().unwrap().to_owned()
+    }
+
     /// Gives the harness a default model, so that Sessions need none of their own.
     pub(crate) async fn default_model(&self) {
         let body = r#"{"model_provider":{"protocol":"responses","base_url":"https://models.example/v1","api_key":"k"},"model":"default-model"}"#;
@@ -163,13 +213,44 @@ impl Fixture {
     }
 }
 
+/// A part of a form.
+pub(crate) struct Part {
+    disposition: Vec<u8>,
+    bytes: Vec<u8>,
+}
+
+impl Part {
+    pub(crate) fn field(name: &str, value: &str) -> Self {
+        Self {
+            disposition: format!("name=\"{name}\"").into_bytes(),
+            bytes: value.as_bytes().to_vec(),
+        }
+    }
+
+    pub(crate) fn file(name: &str, filename: &str, bytes: &[u8]) -> Self {
+        Self::raw(
+            format!("name=\"{name}\"; filename=\"{filename}\"").as_bytes(),
+            bytes,
+        )
+    }
+
+    /// With whatever follows `form-data; `.
+    pub(crate) fn raw(disposition: &[u8], bytes: &[u8]) -> Self {
+        Self {
+            disposition: disposition.to_vec(),
+            bytes: bytes.to_vec(),
+        }
+    }
+}
+
 pub(crate) async fn read(answer: Response<Body>) -> Answered {
     let (parts, body) = answer.into_parts();
     let bytes = body.collect().await.unwrap().to_bytes();
     Answered {
         status: parts.status.as_u16(),
         headers: parts.headers,
-        body: String::from_utf8(bytes.to_vec()).unwrap(),
+        body: String::from_utf8_lossy(&bytes).into_owned(),
+        bytes: bytes.to_vec(),
     }
 }
 

@@ -2,13 +2,29 @@
 
 use store::testing::TestDatabase;
 
-use super::fixture::{CORE_KEY, Fixture};
+use super::fixture::{Answered, CORE_KEY, Fixture, Part};
 use crate::api::route::{Route, Space, Verb};
 use crate::api::rows;
 
 const UNAUTHORIZED: &str = r#"{"error":{"message":"A valid Agents API bearer key is required.","type":"invalid_request_error","code":null,"param":null}}"#;
 const NO_CORE_KEY: &str = r#"{"error":{"message":"A valid Core key is required as the bearer credential.","type":"invalid_request_error","code":"invalid_admin_key","param":null}}"#;
+const REJECTED: &str = r#"{"error":{"message":"A valid Agents API bearer key is required.","type":"invalid_request_error","code":"invalid_api_key","param":null}}"#;
 const MISSING: &str = r#"{"error":{"message":"Resource not found.","type":"not_found_error","code":"not_found_error","param":null}}"#;
+
+/// The 404 of a row (E404-01, E404-02).
+fn missing(row: &Route) -> String {
+    if row.space == (Space::Public { beta: true }) {
+        return MISSING.to_owned();
+    }
+    let param = if row.path.starts_with("/v1/files") {
+        r#""id""#
+    } else {
+        "null"
+    };
+    format!(
+        r#"{{"error":{{"message":"Resource not found.","type":"invalid_request_error","code":null,"param":{param}}}}}"#
+    )
+}
 
 /// The path of a row with every parameter replaced.
 fn path(row: &Route, id: &str) -> String {
@@ -30,7 +46,24 @@ fn body(row: &Route) -> Option<&'static str> {
         "SessionUpdate" => Some(r#"{"metadata":{"a":"b"}}"#),
         "EventsCreate" => Some(r#"{"events":[{"type":"agent.session.input.cancel"}]}"#),
         "Name" => Some(r#"{"name":"n"}"#),
+        "SkillUpdate" => Some(r#"{"default_version":"1"}"#),
+        "CredentialCreate" => Some(
+            r#"{"name":"n","auth":{"type":"static_bearer","mcp_server_url":"https://h","token":"t"}}"#,
+        ),
+        "CredentialRotate" => Some(r#"{"auth":{"type":"static_bearer","token":"t"}}"#),
         _ => Some("{}"),
+    }
+}
+
+/// A request that is right but for its credential or its ids: JSON, or a form with a Skill.
+async fn send(fixture: &Fixture, row: &Route, path: &str, key: Option<&str>) -> Answered {
+    match row.shapes.0 {
+        "SkillUpload" | "SkillVersionUpload" => {
+            let text = b"---\nname: a\ndescription: b\n---";
+            let parts = [Part::file("files[]", "a/SKILL.md", text)];
+            fixture.form(path, key, &parts).await
+        }
+        _ => fixture.send(row.verb.name(), path, key, body(row)).await,
     }
 }
 
@@ -53,12 +86,12 @@ async fn credentials_work_in_their_own_space_only(database: TestDatabase) {
             Space::Machine | Space::Open => continue,
         };
         for key in wrong {
-            let answer = fixture
-                .send(row.verb.name(), &path(row, never), *key, body(row))
-                .await;
+            let answer = send(&fixture, row, &path(row, never), *key).await;
+            // W-AUTH-6: outside the Beta a rejected key is named.
+            let named = row.space == (Space::Public { beta: false }) && key.is_some();
             assert_eq!(
                 (answer.status, answer.body.as_str()),
-                (401, text),
+                (401, if named { REJECTED } else { text }),
                 "{} {}",
                 row.verb.name(),
                 row.path
@@ -88,6 +121,19 @@ async fn missing_malformed_and_foreign_ids_are_one_answer(database: TestDatabase
         .json();
     let environment = session["environment"]["id"].as_str().unwrap().to_owned();
     let session = session["id"].as_str().unwrap().to_owned();
+    let file = fixture.file("a.txt", b"a").await;
+    let skill = fixture.skill("---\nname: a\ndescription: b\n---").await;
+    let vault = fixture.post("/v1/vaults", "{}").await.json()["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let template = fixture
+        .post("/v1/agents/environments/templates", "{}")
+        .await
+        .json()["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let before = fixture.dump().await;
     for row in rows::table().rows() {
         if !row.path.contains('{') || !matches!(row.space, Space::Public { .. }) {
@@ -97,6 +143,14 @@ async fn missing_malformed_and_foreign_ids_are_one_answer(database: TestDatabase
             &agent
         } else if row.path.contains("{environment_id}") {
             &environment
+        } else if row.path.contains("{environment_template_id}") {
+            &template
+        } else if row.path.contains("{file_id}") {
+            &file
+        } else if row.path.contains("{skill_id}") {
+            &skill
+        } else if row.path.contains("{vault_id}") {
+            &vault
         } else {
             &session
         };
@@ -109,12 +163,10 @@ async fn missing_malformed_and_foreign_ids_are_one_answer(database: TestDatabase
             "env_0",
             own.as_str(),
         ] {
-            let answer = fixture
-                .send(method, &path(row, id), Some(&fixture.other), body(row))
-                .await;
+            let answer = send(&fixture, row, &path(row, id), Some(&fixture.other)).await;
             assert_eq!(
-                (answer.status, answer.body.as_str()),
-                (404, MISSING),
+                (answer.status, answer.body),
+                (404, missing(row)),
                 "{method} {} {id}",
                 row.path
             );

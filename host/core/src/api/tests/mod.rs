@@ -17,10 +17,14 @@ macro_rules! both {
     };
 }
 
+mod administration;
+mod files;
 pub(crate) mod fixture;
 mod idempotency;
 mod lists;
 mod matrix;
 mod paths;
 mod shapes;
+mod skills;
 mod streams;
+mod vaults;

@@ -19,10 +19,10 @@ async fn unknown_paths_are_told_after_the_checks(database: TestDatabase) {
         "/v1/agents/",
         "/v1/agents/x/../",
         "/v1/agents/x/y",
-        "/v1/vaults",
-        "/v1/agents/environments/templates",
+        "/v1/vaults/",
         "/v1/agents/environments",
-        "/v1/agents/sessions/x/artifacts",
+        "/v1/agents/environments/x/files",
+        "/v1/agents/sessions/x/artifacts/",
     ] {
         let answer = fixture.get(path).await;
         assert_eq!(
@@ -45,7 +45,7 @@ async fn unknown_paths_are_told_after_the_checks(database: TestDatabase) {
     }
     // Outside the Beta the header does not matter.
     let files = Request::builder()
-        .uri("/v1/files")
+        .uri("/v1/files/")
         .header("authorization", format!("Bearer {}", fixture.key));
     assert_eq!(
         read(
@@ -60,7 +60,7 @@ async fn unknown_paths_are_told_after_the_checks(database: TestDatabase) {
         UNKNOWN
     );
     let files = Request::builder()
-        .uri("/v1/files")
+        .uri("/v1/files/")
         .header("authorization", "Bearer wrong")
         .body(Body::empty())
         .unwrap();

@@ -1,0 +1,225 @@
+//! An operator sees and deletes a Project's resources as the Project does (OPS-006, OPS-040, OPS-041, OPS-068).
+
+use store::testing::TestDatabase;
+
+use super::fixture::{CORE_KEY, Fixture};
+
+both!(every_resource_reads_the_same_from_both_sides_and_its_deletion_is_audited);
+async fn every_resource_reads_the_same_from_both_sides_and_its_deletion_is_audited(
+    database: TestDatabase,
+) {
+    let fixture = Fixture::on(database).await;
+    let file = fixture.file("a", b"x").await;
+    let skill = fixture.skill("---\nname: a\ndescription: b\n---").await;
+    let made = async |path: &str, body: &str| {
+        fixture.post(path, body).await.json()["id"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    let agent = made("/v1/agents", r#"{"model":"m"}"#).await;
+    let template = made("/v1/agents/environments/templates", "{}").await;
+    let vault = made("/v1/vaults", "{}").await;
+    let credential = made(
+        &format!("/v1/vaults/{vault}/credentials"),
+        r#"{"name":"n","auth":{"type":"static_bearer","mcp_server_url":"https://h","token":"t"}}"#,
+    )
+    .await;
+    let credential = format!("vaults/{vault}/credentials/{credential}");
+    let base = format!("/core/v1/projects/{}", fixture.project);
+    for (public, admin) in [
+        (format!("agents/{agent}"), None),
+        (
+            format!("agents/environments/templates/{template}"),
+            Some(format!("environment-templates/{template}")),
+        ),
+        (format!("files/{file}"), None),
+        (format!("skills/{skill}"), None),
+        (credential, None),
+        (format!("vaults/{vault}"), None),
+    ] {
+        let (public, admin) = (
+            format!("/v1/{public}"),
+            format!("{base}/{}", admin.unwrap_or(public)),
+        );
+        let parent = |path: &str| path.rsplit_once('/').unwrap().0.to_owned();
+        for (one, other) in [
+            (public.clone(), admin.clone()),
+            (parent(&public), parent(&admin)),
+        ] {
+            let (one, other) = (
+                fixture.get(&one).await,
+                fixture.send("GET", &other, Some(CORE_KEY), None).await,
+            );
+            assert_eq!(
+                (one.status, one.body),
+                (other.status, other.body),
+                "{admin}"
+            );
+        }
+        let audited = async || fixture.dump().await.matches("audit_log").count();
+        let before = audited().await;
+        let foreign = admin.replace(
+            &fixture.project.to_string(),
+            "ffffffff-ffff-ffff-ffff-ffffffffffff",
+        );
+        assert_eq!(
+            fixture
+                .send("DELETE", &foreign, Some(CORE_KEY), None)
+                .await
+                .status,
+            404,
+            "{admin}"
+        );
+        assert_eq!(
+            audited().await,
+            before,
+            "{admin}: a refusal is not recorded"
+        );
+        assert_eq!(
+            fixture
+                .send("DELETE", &admin, Some(CORE_KEY), None)
+                .await
+                .status,
+            200,
+            "{admin}"
+        );
+        assert_eq!(audited().await, before + 1, "{admin}");
+        assert_eq!(fixture.get(&public).await.status, 404, "{admin}");
+    }
+}
+
+both!(writes_are_recorded_by_key_and_page_by_cursor);
+async fn writes_are_recorded_by_key_and_page_by_cursor(database: TestDatabase) {
+    // OPS-060 to OPS-065
+    let fixture = Fixture::on(database).await;
+    let file = fixture.file("secret-name", b"x").await;
+    for _ in 0..4 {
+        fixture.post("/v1/vaults", "{}").await;
+    }
+    fixture
+        .send(
+            "DELETE",
+            &format!("/v1/files/{file}"),
+            Some(&fixture.key),
+            None,
+        )
+        .await;
+    let base = format!("/core/v1/projects/{}", fixture.project);
+    let get = async |path: &str| {
+        fixture
+            .send("GET", &format!("{base}/{path}"), Some(CORE_KEY), None)
+            .await
+    };
+    let all = get("write-operations").await.json();
+    let actions: Vec<_> = all["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| {
+            format!(
+                "{} {}",
+                one["action"].as_str().unwrap(),
+                one["resource_type"].as_str().unwrap()
+            )
+        })
+        .collect();
+    assert_eq!(actions.len(), 6);
+    assert_eq!(
+        (actions[0].as_str(), actions[5].as_str()),
+        ("delete file", "create file")
+    );
+    assert_eq!(all["data"][0]["api_key"]["id"], fixture.key_id.to_string());
+    assert!(!all.to_string().contains("secret-name"));
+    let (mut seen, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = get(&format!("write-operations?limit=2{cursor}"))
+            .await
+            .json();
+        seen.extend(page["data"].as_array().unwrap().clone());
+        match page["next_cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(seen, *all["data"].as_array().unwrap());
+    assert_eq!(
+        get(&format!(
+            "write-operations?resource_type=file&resource_id={file}"
+        ))
+        .await
+        .json()["data"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
+    assert_eq!(
+        get("write-operations?created_before=2000-01-01T00:00:00Z")
+            .await
+            .json()["data"]
+            .as_array()
+            .unwrap()
+            .len(),
+        0
+    );
+    for bad in [
+        "limit=0",
+        "limit=101",
+        "limit=x",
+        "x=1",
+        "limit=1&limit=1",
+        "key_id=",
+        "cursor=x",
+        "created_after=x",
+        "limit",
+    ] {
+        let answer = get(&format!("write-operations?{bad}")).await;
+        assert_eq!(
+            (answer.status, answer.json()["error"]["code"].as_str()),
+            (400, Some("invalid_request")),
+            "{bad}"
+        );
+    }
+    let owners = get(&format!(
+        "resource-owners?resource_type=file&resource_ids=x,{file}"
+    ))
+    .await
+    .json();
+    assert!(owners["data"][0]["api_key"].is_null());
+    assert_eq!(
+        owners["data"][1]["api_key"]["id"],
+        fixture.key_id.to_string()
+    );
+    // OPS-067
+    let rename = fixture
+        .send("POST", &base, Some(CORE_KEY), Some(r#"{"name":"new"}"#))
+        .await;
+    assert_eq!(rename.status, 200, "{}", rename.body);
+    let log = fixture
+        .send(
+            "GET",
+            &format!("/core/v1/audit-log?project_id={}&limit=1", fixture.project),
+            Some(CORE_KEY),
+            None,
+        )
+        .await
+        .json();
+    assert_eq!(
+        (
+            &log["data"][0]["resource_type"],
+            log["data"][0]["admin_credential_id"].as_str().map(str::len)
+        ),
+        (&"project".into(), Some(8))
+    );
+    let none = fixture
+        .send(
+            "GET",
+            "/core/v1/audit-log?project_id=x",
+            Some(CORE_KEY),
+            None,
+        )
+        .await
+        .json();
+    assert_eq!(none["data"].as_array().unwrap().len(), 0);
+}
