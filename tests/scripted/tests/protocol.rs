@@ -206,7 +206,7 @@ fn ticks_are_one_message_that_says_when_each_word_was_written() {
         .iter()
         .map(|word| word.trim_end().parse().unwrap())
         .collect();
-    assert!(times.windows(2).all(|pair| pair[1] >= pair[0] + 4_000));
+    assert!(times.is_sorted(), "{times:?}");
     let text = words[..3].concat();
     assert!(
         frames
