@@ -107,8 +107,10 @@ def test_a_reader_that_does_not_read_harms_nobody_and_loses_no_end(fast):
     assert not reading.is_alive()
     grown = resident(fast) - before
     assert grown < 150 << 20, f"{grown >> 20} MiB are held for a reader that does not read"
+    # Read before the store is looked at: the store may trim deltas in between, never bring any back.
+    idle.read()
     expected = stored(fast, loud)
-    got = idle.read().kept(expected)
+    got = idle.kept(expected)
     begin = expected.index(got[0])
     assert got == expected[begin : begin + len(got)], "the idle reader has a hole"
     kinds = [event["type"] for event in idle.events]
