@@ -220,10 +220,7 @@ impl SessionExtension {
             &["model_provider", "harness_config", "environment"],
         )?;
         if object.is_empty() {
-            return Err(Invalid::other(
-                path.echo(),
-                format!("'{path}' must not be empty."),
-            )); // MDL-025
+            return Err(Invalid::empty(path)); // MDL-025
         }
         for (name, value, path) in object.iter() {
             match name {

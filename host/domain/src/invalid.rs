@@ -153,6 +153,14 @@ impl Invalid {
         Self::shape(path.echo().map(str::to_owned), message)
     }
 
+    /// A member that must hold something (MDL-025, CRD-004, CRD-009).
+    pub fn empty(path: &Path) -> Self {
+        Self::shape(
+            path.echo().map(str::to_owned),
+            format!("'{path}' must not be empty."),
+        )
+    }
+
     /// E400-08: a function declared twice.
     pub fn repeated_function(name: &str) -> Self {
         let name = if is_echoable(name) {

@@ -73,10 +73,7 @@ fn name(json: Json<'_>, path: &Path) -> Result<String, Invalid> {
     let name = json.to_text(path)?;
     match name.chars().count() {
         1..=MAX_NAME => Ok(name),
-        0 => Err(Invalid::other(
-            path.echo(),
-            format!("'{path}' must not be empty."),
-        )),
+        0 => Err(Invalid::empty(path)),
         length => Err(Invalid::too_long("name", MAX_NAME, length)),
     }
 }

@@ -127,7 +127,8 @@ pub(crate) fn check(bytes: Vec<u8>) -> Result<JsonBody, GateError> {
     }
     let text = String::from_utf8(bytes).map_err(|_| GateError::Unicode)?;
     let mut findings = Findings::default();
-    let mut deserializer = serde_json::Deserializer::from_str(&text);
+    let short = short_numbers(&text);
+    let mut deserializer = serde_json::Deserializer::from_slice(&short);
     Walk(&mut findings)
         .deserialize(&mut deserializer)
         .map_err(|_| GateError::Syntax)?;
@@ -143,6 +144,27 @@ pub(crate) fn check(bytes: Vec<u8>) -> Result<JsonBody, GateError> {
         Kind::Null => Ok(JsonBody::default()),
         kind => Err(GateError::Root(kind)),
     }
+}
+
+/// The same text with every run of digits outside strings cut to two: exactly as valid as JSON, and without a number that
+/// the parser's floats cannot hold. The numbers themselves are never interpreted here (W-BODY-14).
+fn short_numbers(text: &str) -> Vec<u8> {
+    let mut short = Vec::with_capacity(text.len());
+    let (mut in_string, mut escaped, mut digits) = (false, false, 0);
+    for byte in text.bytes() {
+        if in_string {
+            in_string = escaped || byte != b'"';
+            escaped = !escaped && byte == b'\\';
+        } else {
+            in_string = byte == b'"';
+            digits = if byte.is_ascii_digit() { digits + 1 } else { 0 };
+            if digits > 2 {
+                continue;
+            }
+        }
+        short.push(byte);
+    }
+    short
 }
 
 /// What the one pass over the text finds besides syntax errors.
@@ -324,6 +346,25 @@ mod tests {
         assert_eq!(check(Vec::new()), Ok(JsonBody::default()));
         assert_eq!(check(b"null".to_vec()), Ok(JsonBody::default()));
         assert!(check(br#"{"a":["x\u0000"]}"#.to_vec()).unwrap().has_nul());
+    }
+
+    #[test]
+    fn numbers_of_any_size_pass_and_malformed_ones_do_not() {
+        // W-BODY-14
+        let long = "9".repeat(400);
+        for number in [
+            "1e400", "-1E+400", "1e-400", "0.0000", &long, "-0", "12e003", "1.5e4000",
+        ] {
+            let text = format!(r#"{{"a":[{number}],"0123":"\\\"01"}}"#);
+            let body = check(text.clone().into_bytes()).expect(&text);
+            assert_eq!(body.text(), text);
+        }
+        for number in [
+            "01", "-01", "1.", ".5", "1e", "1e+", "+1", "0x10", "1 2", "--1", "00", "1e4.0", "NaN",
+        ] {
+            let text = format!(r#"{{"a":[{number}]}}"#);
+            assert!(refused(&text).contains("failed to parse"), "{text}");
+        }
     }
 
     #[test]

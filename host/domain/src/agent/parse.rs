@@ -55,7 +55,7 @@ pub fn parse(json: Json<'_>, path: &Path, shape: AgentShape) -> Result<AgentPatc
     let mut patch = AgentPatch::default();
     for (name, value, path) in object.iter() {
         match name {
-            "model" => patch.model = Some(value.to_text(&path)?),
+            "model" => patch.model = Some(parse_model(value, &path)?),
             "name" => patch.name = Field::read(value, |value| parse_name(value, &path))?,
             "instructions" => {
                 patch.instructions = Field::read(value, |value| value.to_text(&path))?
@@ -96,6 +96,15 @@ pub fn parse(json: Json<'_>, path: &Path, shape: AgentShape) -> Result<AgentPatc
     Ok(patch)
 }
 
+/// Any id of a provider, but not a blank one: it would name no model wherever it is used.
+fn parse_model(json: Json<'_>, path: &Path) -> Result<String, Invalid> {
+    let model = json.to_text(path)?;
+    match model.trim().is_empty() {
+        false => Ok(model),
+        true => Err(Invalid::empty(path)),
+    }
+}
+
 fn parse_name(json: Json<'_>, path: &Path) -> Result<String, Invalid> {
     let name = json.to_text(path)?;
     let length = name.chars().count();
@@ -120,10 +129,7 @@ fn parse_extension(
     };
     let object = Object::open(json, path, known)?;
     if inline && object.is_empty() {
-        return Err(Invalid::other(
-            path.echo(),
-            format!("'{path}' must not be empty."),
-        ));
+        return Err(Invalid::empty(path));
     }
     let mut extension = ExtensionPatch::default();
     for (name, value, path) in object.iter() {
@@ -366,6 +372,16 @@ mod tests {
         );
         assert!(update(r#"{"x_agents_core":{"harness_config":null}}"#).is_err());
         assert!(update(r#"{"x_agents_core":{"node":"x"}}"#).is_err());
+    }
+
+    #[test]
+    fn a_blank_model_names_none_in_every_shape() {
+        for shape in [AgentShape::Create, AgentShape::Update, AgentShape::Inline] {
+            for text in [r#"{"model":""}"#, r#"{"model":" \n"}"#] {
+                let invalid = parse(Json::new(text), &Path::root(), shape).unwrap_err();
+                assert_eq!(invalid, Invalid::empty(&Path::root().member("model")));
+            }
+        }
     }
 
     #[test]

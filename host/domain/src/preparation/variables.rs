@@ -121,8 +121,7 @@ impl SetupCommand {
                 "command" => {
                     let text = value.to_text(&path)?;
                     if text.trim().is_empty() {
-                        let message = format!("'{path}' must not be empty.");
-                        return Err(Invalid::other(path.echo(), message));
+                        return Err(Invalid::empty(&path));
                     }
                     command = Some(text);
                 }

@@ -182,8 +182,8 @@ fn refresh(json: Json<'_>, path: &Path) -> Result<(RefreshView, RefreshSecrets),
             "refresh_token" => token = Some(secret(value, &path)?),
             "token_endpoint" => endpoint = Some(server_url(value, &path)?),
             "token_endpoint_auth" => method = Some(token_method(value, &path)?),
-            "resource" => resource = Field::read(value, |value| value.to_text(&path))?.value(),
-            _ => scope = Field::read(value, |value| value.to_text(&path))?.value(),
+            "resource" => resource = Field::read(value, |value| filled(value, &path))?.value(),
+            _ => scope = Field::read(value, |value| filled(value, &path))?.value(),
         }
     }
     let client_id = object.required(client_id, "client_id")?;
@@ -227,14 +227,11 @@ pub(super) fn secret(json: Json<'_>, path: &Path) -> Result<Secret, Invalid> {
     filled(json, path).map(Secret::from)
 }
 
-fn filled(json: Json<'_>, path: &Path) -> Result<String, Invalid> {
+pub(super) fn filled(json: Json<'_>, path: &Path) -> Result<String, Invalid> {
     let text = json.to_text(path)?;
     match text.is_empty() {
         false => Ok(text),
-        true => Err(Invalid::other(
-            path.echo(),
-            format!("'{path}' must not be empty."),
-        )),
+        true => Err(Invalid::empty(path)),
     }
 }
 

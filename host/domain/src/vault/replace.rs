@@ -2,7 +2,7 @@
 //! decided under its lock.
 
 use super::auth::{AuthSecrets, AuthView, TokenMethod};
-use super::parse::{expiry, secret};
+use super::parse::{expiry, filled, secret};
 use crate::Secret;
 use crate::invalid::{Invalid, Path};
 use crate::json::{Field, Json, Object};
@@ -188,7 +188,7 @@ fn refresh(json: Json<'_>, path: &Path) -> Result<RefreshPatch, Invalid> {
     for (member, value, path) in object.iter() {
         match member {
             "refresh_token" => patch.refresh_token = optional(value, &path)?,
-            "scope" => patch.scope = Field::read(value, |value| value.to_text(&path))?,
+            "scope" => patch.scope = Field::read(value, |value| filled(value, &path))?,
             _ => patch.method = Field::read(value, |value| method(value, &path))?.value(),
         }
     }

@@ -59,7 +59,7 @@ fn texts() -> Result<&'static (String, String), ApiError> {
     })
 }
 
-fn build(rows: &[Route]) -> Result<Value, notation::Malformed> {
+pub(super) fn build(rows: &[Route]) -> Result<Value, notation::Malformed> {
     let mut shapes = notation::read(SHAPES)?;
     let mut paths: Map<String, Value> = Map::new();
     for row in rows {

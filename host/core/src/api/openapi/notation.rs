@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 /// A line that cannot be read: a mistake of whoever wrote the shapes, found by the first test.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("shape {name}: {what}")]
-pub(super) struct Malformed {
+pub(crate) struct Malformed {
     name: String,
     what: &'static str,
 }

@@ -27,4 +27,5 @@ mod paths;
 mod shapes;
 mod skills;
 mod streams;
+mod text;
 mod vaults;
