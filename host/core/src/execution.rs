@@ -43,6 +43,8 @@ pub(crate) struct ExecutionSettings {
     pub drain: Duration,
     /// How long a Runtime keeps an idle Executor.
     pub executor_idle: Duration,
+    /// How long records of public writes are kept (OPS-066).
+    pub write_audit_retention: Duration,
     /// Model providers may be on a Runtime's own machine (development and tests).
     pub loopback_models: bool,
     /// Core's address as Runtimes of this machine dial it.
@@ -125,6 +127,7 @@ impl Execution {
                 concurrency: settings.concurrency,
                 owner: settings.owner,
                 drain: settings.drain,
+                write_audit_retention: settings.write_audit_retention,
                 installation,
                 runtime_url: settings.runtime_url,
             },

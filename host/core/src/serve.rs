@@ -134,6 +134,7 @@ fn start(
                 concurrency: settings.execution_concurrency,
                 drain: settings.drain,
                 executor_idle: settings.executor_idle,
+                write_audit_retention: settings.write_audit_retention,
                 loopback_models: settings.allow_loopback_model_urls,
                 runtime_url,
                 owner: settings.owner,

@@ -34,6 +34,8 @@ pub struct CoreSettings {
     pub execution_concurrency: u16,
     /// How long an idle Executor is kept before the Runtime closes it.
     pub executor_idle: Duration,
+    /// How long records of public writes are kept; those of creations stay (OPS-066). At least one hour.
+    pub write_audit_retention: Duration,
     /// Accept plain `http` model URLs on a loopback address (development and tests; the only exception to MDL-002).
     pub allow_loopback_model_urls: bool,
     /// Longest time between SIGTERM and exit.

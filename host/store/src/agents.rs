@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 use sqlx::{AnyConnection, Row, any::AnyRow};
 
 use crate::{
-    convert::{id_column, json_column, to_json},
+    convert::{id_column, json_column, parse_id, to_json},
     error::{StoreError, UnitError},
     provenance::{Author, Operation, Provenance, record},
+    retries::{Creation, Namespace},
     tx::Tx,
     unit::Unit,
 };
@@ -153,6 +154,17 @@ impl Unit for CreateAgent {
             .await?;
         }
         Ok(agent)
+    }
+}
+
+impl Creation for CreateAgent {
+    fn makes(&self) -> (ProjectId, Namespace, String) {
+        (self.project, Namespace::Agent, self.agent.id.to_string())
+    }
+
+    async fn find(&self, tx: &mut Tx<'_>, id: &str) -> Result<Option<SavedAgent>, StoreError> {
+        let id = parse_id(id, "retries", "resource_id")?;
+        get(tx.conn, self.project, id).await
     }
 }
 

@@ -10,9 +10,10 @@ use sqlx::{AnyConnection, Row, any::AnyRow};
 
 use crate::{
     blob_references,
-    convert::{count_column, id_column, int},
+    convert::{count_column, id_column, int, parse_id},
     error::{StoreError, UnitError},
     provenance::{Author, Operation, Provenance, record},
+    retries::{Creation, Namespace},
     tx::Tx,
     unit::Unit,
 };
@@ -86,6 +87,21 @@ impl Unit for CreateFile {
             record(tx, project, by, Operation::new("create", "file", file.id)).await?;
         }
         Ok(file)
+    }
+}
+
+impl Creation for CreateFile {
+    fn makes(&self) -> (ProjectId, Namespace, String) {
+        (
+            self.file.content.project,
+            Namespace::File,
+            self.file.id.to_string(),
+        )
+    }
+
+    async fn find(&self, tx: &mut Tx<'_>, id: &str) -> Result<Option<File>, StoreError> {
+        let id = parse_id(id, "retries", "resource_id")?;
+        get(tx.conn, self.file.content.project, id).await
     }
 }
 

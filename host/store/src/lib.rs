@@ -38,6 +38,7 @@ pub mod provider_state;
 pub mod read;
 mod receipts;
 mod reservations;
+pub mod retries;
 mod sessions;
 pub mod settings;
 pub mod skills;

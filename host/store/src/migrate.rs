@@ -53,6 +53,12 @@ const MIGRATIONS: &[(i64, &str, &str, &str)] = &[
         include_str!("../../../migrations/sqlite/0007_templates.sql"),
         include_str!("../../../migrations/postgres/0007_templates.sql"),
     ),
+    (
+        8,
+        "retries",
+        include_str!("../../../migrations/sqlite/0008_retries.sql"),
+        include_str!("../../../migrations/postgres/0008_retries.sql"),
+    ),
 ];
 
 /// The newest schema version that this program knows.

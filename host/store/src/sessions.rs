@@ -4,7 +4,7 @@ use domain::{
     SessionId,
     session::{Placement, Session},
 };
-use sqlx::{AnyConnection, Row};
+use sqlx::AnyConnection;
 
 use crate::{
     convert::{count_column, int, json_column, to_json},
@@ -119,58 +119,6 @@ pub(crate) async fn purge(
     } else {
         Err(StoreError::Missing { table: "sessions" })
     }
-}
-
-/// The retry identity of a creation: who made it first, with which request.
-pub(crate) struct Creation {
-    pub(crate) digest: String,
-    pub(crate) session_id: String,
-}
-
-/// Claims a key for a new Session; the answer is the row that holds it, which may be an earlier one (S-SES-11).
-pub(crate) async fn claim_creation(
-    conn: &mut AnyConnection,
-    project: &str,
-    key: &str,
-    digest: &str,
-    session: &str,
-    now: i64,
-) -> Result<Creation, StoreError> {
-    sqlx::query(
-        "INSERT INTO creations (project_id, key, digest, session_id, created_at) VALUES ($1, $2, $3, $4, $5) \
-         ON CONFLICT (project_id, key) DO NOTHING",
-    )
-    .bind(project)
-    .bind(key)
-    .bind(digest)
-    .bind(session)
-    .bind(now)
-    .execute(&mut *conn)
-    .await?;
-    find_creation(conn, project, key)
-        .await?
-        .ok_or(StoreError::Missing { table: "creations" })
-}
-
-/// Who holds a key of creation.
-pub(crate) async fn find_creation(
-    conn: &mut AnyConnection,
-    project: &str,
-    key: &str,
-) -> Result<Option<Creation>, StoreError> {
-    let row =
-        sqlx::query("SELECT digest, session_id FROM creations WHERE project_id = $1 AND key = $2")
-            .bind(project)
-            .bind(key)
-            .fetch_optional(conn)
-            .await?;
-    row.map(|row| {
-        Ok(Creation {
-            digest: row.try_get("digest")?,
-            session_id: row.try_get("session_id")?,
-        })
-    })
-    .transpose()
 }
 
 fn placement(placement: Placement) -> &'static str {

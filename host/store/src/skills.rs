@@ -10,9 +10,10 @@ use sqlx::{AnyConnection, Row, any::AnyRow};
 
 use crate::{
     blob_references,
-    convert::{count_column, id_column, int},
+    convert::{count_column, id_column, int, parse_id},
     error::{StoreError, UnitError},
     provenance::{Author, Operation, Provenance, record},
+    retries::{Creation, Namespace},
     tx::Tx,
     unit::Unit,
 };
@@ -83,6 +84,23 @@ pub(crate) async fn version(
     )
     .bind(skill.to_string())
     .bind(int(number)?)
+    .bind(project.to_string())
+    .fetch_optional(conn)
+    .await?;
+    row.map(|row| read_version(&row, project)).transpose()
+}
+
+async fn version_by_id(
+    conn: &mut AnyConnection,
+    project: ProjectId,
+    id: SkillVersionId,
+) -> Result<Option<SkillVersion>, StoreError> {
+    let row = sqlx::query(
+        "SELECT v.id AS version_id, v.skill_id, v.number, v.name, v.description, v.digest, v.size, \
+         v.created_at AS uploaded_at FROM skill_versions v JOIN skills s ON s.id = v.skill_id \
+         WHERE v.id = $1 AND s.project_id = $2",
+    )
+    .bind(id.to_string())
     .bind(project.to_string())
     .fetch_optional(conn)
     .await?;
@@ -162,6 +180,21 @@ impl Unit for CreateSkill {
     }
 }
 
+impl Creation for CreateSkill {
+    fn makes(&self) -> (ProjectId, Namespace, String) {
+        (
+            self.upload.bundle.project,
+            Namespace::Skill,
+            self.upload.skill.to_string(),
+        )
+    }
+
+    async fn find(&self, tx: &mut Tx<'_>, id: &str) -> Result<Option<Skill>, StoreError> {
+        let id = parse_id(id, "retries", "resource_id")?;
+        get(tx.conn, self.upload.bundle.project, id).await
+    }
+}
+
 /// Adds a version (SKL-002).
 #[derive(Debug, Clone)]
 pub struct UploadSkillVersion {
@@ -193,6 +226,21 @@ impl Unit for UploadSkillVersion {
             record(tx, project, by, operation).await?;
         }
         found(version(tx.conn, project, skill, number).await?)
+    }
+}
+
+impl Creation for UploadSkillVersion {
+    fn makes(&self) -> (ProjectId, Namespace, String) {
+        (
+            self.upload.bundle.project,
+            Namespace::SkillVersion(self.upload.skill),
+            self.upload.version.to_string(),
+        )
+    }
+
+    async fn find(&self, tx: &mut Tx<'_>, id: &str) -> Result<Option<SkillVersion>, StoreError> {
+        let id = parse_id(id, "retries", "resource_id")?;
+        version_by_id(tx.conn, self.upload.bundle.project, id).await
     }
 }
 

@@ -14,10 +14,11 @@ use sqlx::{AnyConnection, Row, any::AnyRow};
 
 use crate::{
     blob_references,
-    convert::{id_column, json_column, to_json},
+    convert::{id_column, json_column, parse_id, to_json},
     error::{StoreError, UnitError},
     files,
     provenance::{Author, Operation, Provenance, record},
+    retries::{Creation, Namespace},
     skills,
     tx::Tx,
     unit::Unit,
@@ -169,6 +170,17 @@ impl Unit for CreateTemplate {
             record(tx, self.project, by, operation).await?;
         }
         Ok(template)
+    }
+}
+
+impl Creation for CreateTemplate {
+    fn makes(&self) -> (ProjectId, Namespace, String) {
+        (self.project, Namespace::Template, self.id.to_string())
+    }
+
+    async fn find(&self, tx: &mut Tx<'_>, id: &str) -> Result<Option<Template>, StoreError> {
+        let id = parse_id(id, "retries", "resource_id")?;
+        get(tx.conn, self.project, id).await
     }
 }
 

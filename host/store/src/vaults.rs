@@ -10,9 +10,10 @@ use seal::{Binding, KeyRing, Purpose};
 use sqlx::{AnyConnection, Row, any::AnyRow};
 
 use crate::{
-    convert::{id_column, json_column, to_json},
+    convert::{id_column, json_column, parse_id, to_json},
     error::{StoreError, UnitError},
     provenance::{Author, Operation, Provenance, record},
+    retries::{Creation, Namespace},
     tx::Tx,
     unit::Unit,
 };
@@ -154,6 +155,17 @@ impl Unit for CreateVault {
     }
 }
 
+impl Creation for CreateVault {
+    fn makes(&self) -> (ProjectId, Namespace, String) {
+        (self.project, Namespace::Vault, self.vault.id.to_string())
+    }
+
+    async fn find(&self, tx: &mut Tx<'_>, id: &str) -> Result<Option<Vault>, StoreError> {
+        let id = parse_id(id, "retries", "resource_id")?;
+        get(tx.conn, self.project, id).await
+    }
+}
+
 /// Deletes a Vault and its Credentials (VLT-025).
 #[derive(Debug, Clone)]
 pub struct DeleteVault {
@@ -243,6 +255,21 @@ impl Unit for CreateCredential {
             record(tx, self.project, by, operation).await?;
         }
         Ok(credential)
+    }
+}
+
+impl Creation for CreateCredential {
+    fn makes(&self) -> (ProjectId, Namespace, String) {
+        (
+            self.project,
+            Namespace::Credential(self.credential.vault),
+            self.credential.id.to_string(),
+        )
+    }
+
+    async fn find(&self, tx: &mut Tx<'_>, id: &str) -> Result<Option<Credential>, StoreError> {
+        let id = parse_id(id, "retries", "resource_id")?;
+        credential(tx.conn, self.project, self.credential.vault, id).await
     }
 }
 

@@ -61,6 +61,9 @@ pub struct Options {
     /// Seconds until an idle harness process is closed; the next Turn resumes its history.
     #[arg(long, default_value_t = 300, value_name = "SECONDS")]
     pub executor_idle_seconds: u64,
+    /// Hours until a record of a public write is removed; records of creations stay.
+    #[arg(long, default_value_t = 2160, value_name = "HOURS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub write_audit_retention_hours: u32,
     /// Seconds that running work has after SIGTERM.
     #[arg(long, default_value_t = 20, value_name = "SECONDS")]
     pub drain_seconds: u64,
@@ -346,6 +349,9 @@ fn settings(options: Options, folder: &Path, secrets: Secrets) -> anyhow::Result
         default_harness: options.default_harness,
         execution_concurrency: options.execution_concurrency,
         executor_idle: Duration::from_secs(options.executor_idle_seconds),
+        write_audit_retention: Duration::from_secs(
+            3600 * u64::from(options.write_audit_retention_hours),
+        ),
         allow_loopback_model_urls: options.allow_loopback_model_urls,
         drain: Duration::from_secs(options.drain_seconds),
         max_connections: options.max_connections,

@@ -11,6 +11,7 @@ use store::agents::{CreateAgent, DeleteAgent, UpdateAgent};
 use super::call::{Call, Reply};
 use super::error::ApiError;
 use super::failure::{read_failed, write_failed};
+use super::idempotency;
 use super::lists::{list as store_list, list_failed};
 use super::render::{self, Deleted, List};
 
@@ -18,6 +19,8 @@ use super::render::{self, Deleted, List};
 pub(crate) async fn create(call: Call) -> Result<Reply, ApiError> {
     let mut patch = call.read(|json| parse(json, AgentShape::Create))?;
     check_extension(&call, &patch)?;
+    let key = patch.provider_key().map(domain::Secret::expose);
+    let retry = idempotency::retry(&call, &patch, &[key.unwrap_or_default()])?;
     let project = call.project()?;
     let (extension, provider_key) =
         AgentExtension::from_patch(std::mem::take(&mut patch.extension));
@@ -43,7 +46,7 @@ pub(crate) async fn create(call: Call) -> Result<Reply, ApiError> {
         provider_key,
         provenance: call.provenance(),
     };
-    let agent = call.core.store.write(unit).await.map_err(write_failed)?;
+    let agent = idempotency::write(&call, unit, retry).await?;
     Reply::json(StatusCode::CREATED, &render::agent::saved(&agent))
 }
 

@@ -10,6 +10,7 @@ use store::WriteError;
 
 use super::call::Reply;
 use super::error::{ApiError, ContentError};
+use super::idempotency::Failed;
 
 /// E404-02.
 pub(crate) fn missing(param: Option<&'static str>) -> ApiError {
@@ -21,6 +22,14 @@ pub(crate) fn write_failed(error: WriteError<Refusal>, param: Option<&'static st
     match error {
         WriteError::Refused(Refusal::NotFound) => missing(param),
         other => super::failure::write_failed(other),
+    }
+}
+
+/// As [`write_failed`], for a creation.
+pub(crate) fn creation_failed(failed: Failed, param: Option<&'static str>) -> ApiError {
+    match failed.error {
+        WriteError::Refused(Refusal::NotFound) => missing(param),
+        _ => failed.into(),
     }
 }
 

@@ -21,6 +21,16 @@ pub(crate) fn write_failed(error: WriteError<Refusal>) -> ApiError {
     }
 }
 
+/// A creation was refused or failed; with a key a repetition finds out what happened.
+pub(crate) fn creation_failed(error: WriteError<Refusal>, keyed: bool) -> ApiError {
+    match write_failed(error) {
+        ApiError::Internal { effect_unknown } => ApiError::Internal {
+            effect_unknown: effect_unknown && !keyed,
+        },
+        other => other,
+    }
+}
+
 /// A write failed in the store. After an unknown commit it may have happened: without a key a repetition is no retry (D27).
 pub(crate) fn write_broke(error: &StoreError) -> ApiError {
     tracing::error!(%error, "a write failed");

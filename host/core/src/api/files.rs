@@ -7,9 +7,10 @@ use domain::{FileId, Timestamp};
 use store::files::{CreateFile, DeleteFile};
 
 use super::call::{Call, Reply};
-use super::content::{missing, write_failed};
+use super::content::{creation_failed, missing, write_failed};
 use super::error::{ApiError, ContentError};
 use super::failure::read_failed;
+use super::idempotency;
 use super::lists::{list as store_list, list_failed};
 use super::multipart::{Part, Upload};
 use super::render::{self, Deleted, List};
@@ -43,14 +44,11 @@ pub(crate) async fn create(mut call: Call) -> Result<Reply, ApiError> {
         filename,
         content,
     };
+    let retry = idempotency::retry(&call, &(&file.filename, file.content.digest), &[])?;
     let provenance = call.provenance();
     let unit = CreateFile { file, provenance };
-    let file = call
-        .core
-        .store
-        .write(unit)
-        .await
-        .map_err(|error| write_failed(error, Some("id")))?;
+    let made = idempotency::write(&call, unit, retry).await;
+    let file = made.map_err(|failed| creation_failed(failed, Some("id")))?;
     Reply::ok(&render::file::file(&file))
 }
 
@@ -112,7 +110,7 @@ fn repeated(part: &'static str) -> ApiError {
 
 fn storage(error: &BlobError) -> ApiError {
     match error {
-        BlobError::TooLong { limit } => ContentError::TooLarge { limit: *limit }.into(),
+        BlobError::TooLong { .. } => ContentError::TooLarge.into(),
         _ => {
             tracing::error!(%error, "a file could not be stored");
             STORAGE.into()

@@ -29,14 +29,12 @@ const DRAIN: Duration = Duration::from_secs(5);
 pub(crate) struct Upload {
     parts: Multipart<'static>,
     rest: Rest,
-    limit: u64,
     deadline: Instant,
 }
 
 /// One part of it.
 pub(crate) struct Part {
     field: Field<'static>,
-    limit: u64,
     deadline: Instant,
 }
 
@@ -77,12 +75,11 @@ impl Upload {
         let sizes = SizeLimit::new().whole_stream(limit);
         let constraints = Constraints::new().size_limit(sizes);
         if announced.is_some_and(|length| length > limit) {
-            return Err(ContentError::TooLarge { limit }.into());
+            return Err(ContentError::TooLarge.into());
         }
         Ok(Self {
             parts: Multipart::with_constraints(rest.clone(), boundary, constraints),
             rest,
-            limit,
             deadline: Instant::now() + TRANSFER,
         })
     }
@@ -92,9 +89,9 @@ impl Upload {
     /// # Errors
     /// 400 for a malformed form, a part that is transfer-encoded or has no name; 413; 400 if nothing comes in time.
     pub(crate) async fn next(&mut self) -> Result<Option<Part>, ApiError> {
-        let (limit, deadline) = (self.limit, self.deadline);
+        let deadline = self.deadline;
         let field = in_time(deadline, self.parts.next_field()).await?;
-        let Some(field) = field.map_err(|error| broken(&error, limit))? else {
+        let Some(field) = field.map_err(|error| broken(&error))? else {
             return Ok(None);
         };
         if field.headers().contains_key("content-transfer-encoding")
@@ -103,11 +100,7 @@ impl Upload {
             let message = "Encoded parts are not supported: send no Content-Transfer-Encoding.";
             return Err(ContentError::upload(None, message).into());
         }
-        Ok(Some(Part {
-            field,
-            limit,
-            deadline,
-        }))
+        Ok(Some(Part { field, deadline }))
     }
 
     /// Before an answer that refuses the upload: reads on for a bounded while, so that the client is there to hear it.
@@ -147,7 +140,7 @@ impl Part {
     /// As [`Upload::next`].
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, ApiError> {
         let chunk = in_time(self.deadline, self.field.chunk()).await?;
-        chunk.map_err(|error| broken(&error, self.limit))
+        chunk.map_err(|error| broken(&error))
     }
 
     /// The whole of a short text part.
@@ -176,10 +169,10 @@ async fn in_time<T>(deadline: Instant, next: impl Future<Output = T>) -> Result<
     answer.map_err(|_| ContentError::Stalled.into())
 }
 
-fn broken(error: &multer::Error, limit: u64) -> ApiError {
+fn broken(error: &multer::Error) -> ApiError {
     match error {
         multer::Error::StreamSizeExceeded { .. } | multer::Error::FieldSizeExceeded { .. } => {
-            ContentError::TooLarge { limit }.into()
+            ContentError::TooLarge.into()
         }
         _ => {
             let message = "The body is not a well-formed multipart/form-data form.";

@@ -9,12 +9,13 @@ use domain::session::{self, Connector, NewSession, Placement, Projection};
 use domain::{AgentId, ConfigurationId, Digest, ProjectId, SessionId, SessionState};
 use store::configurations::NewConfiguration;
 use store::read::SessionRecord;
+use store::retries::RetryKey;
 use store::units::create::{CreateSession, Created};
 use store::units::session::{DeleteSession, UpdateSession};
 
 use super::call::{Call, Caller, Reply};
 use super::error::ApiError;
-use super::failure::{read_failed, write_failed};
+use super::failure::{creation_failed, read_failed, write_failed};
 use super::idempotency;
 use super::lists::{list as store_list, list_failed};
 use super::render::session::{SessionBase, session as shown};
@@ -56,7 +57,10 @@ pub(crate) async fn create(call: Call) -> Result<Reply, ApiError> {
     let creation = call.read(SessionCreation::parse)?;
     let key = idempotency::key(&call.parts.headers)?;
     let project = call.project()?;
-    let retry = key.map(|key| (key, identity(&call, &creation)));
+    let retry = key.map(|key| RetryKey {
+        key,
+        digest: identity(&call, &creation),
+    });
     if let Some(earlier) = earlier(&call, project, retry.as_ref(), &creation).await? {
         return Ok(earlier);
     }
@@ -90,10 +94,10 @@ fn identity(call: &Call, creation: &SessionCreation) -> Digest {
 async fn earlier(
     call: &Call,
     project: ProjectId,
-    retry: Option<&(String, Digest)>,
+    retry: Option<&RetryKey>,
     creation: &SessionCreation,
 ) -> Result<Option<Reply>, ApiError> {
-    let Some((key, digest)) = retry else {
+    let Some(RetryKey { key, digest }) = retry else {
         return Ok(None);
     };
     let found = call
@@ -139,9 +143,9 @@ async fn commit(
     project: ProjectId,
     creation: SessionCreation,
     resolved: Resolved,
-    key: Option<(String, Digest)>,
+    key: Option<RetryKey>,
 ) -> Result<Reply, ApiError> {
-    let keyless = key.is_none();
+    let keyed = key.is_some();
     let stream = creation.stream;
     let admitted = !creation.input.is_empty();
     let configuration_id = ConfigurationId::new(uuid::Uuid::new_v4());
@@ -175,13 +179,7 @@ async fn commit(
         .store
         .write(unit)
         .await
-        .map_err(|error| match write_failed(error) {
-            // With a key the retry finds out what happened.
-            ApiError::Internal { effect_unknown } => ApiError::Internal {
-                effect_unknown: effect_unknown && keyless,
-            },
-            other => other,
-        })?;
+        .map_err(|error| creation_failed(error, keyed))?;
     match created {
         Created::Before { session } => again(call, project, session, stream).await,
         Created::Now { state, last_event } => {

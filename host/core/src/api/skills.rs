@@ -15,6 +15,7 @@ use super::content::{self, missing, write_failed};
 use super::error::{ApiError, ContentError};
 use super::failure::read_failed;
 use super::gate;
+use super::idempotency;
 use super::lists::{list as store_list, list_failed};
 use super::render::{self, Deleted, List};
 
@@ -27,12 +28,13 @@ const STORAGE: ContentError = ContentError::Storage("skill_storage_unavailable")
 pub(crate) async fn create(mut call: Call) -> Result<Reply, ApiError> {
     let skill = SkillId::new(uuid::Uuid::new_v4());
     let received = bundle::receive(&mut call, &["files", "files[]"]).await?;
+    let retry = idempotency::retry(&call, &received.identity(), &[])?;
     let unit = CreateSkill {
         upload: received.store(&call, skill).await?,
         provenance: call.provenance(),
     };
-    let made = call.core.store.write(unit).await;
-    let made = made.map_err(|error| write_failed(error, None))?;
+    let made = idempotency::write(&call, unit, retry).await;
+    let made = made.map_err(|failed| content::creation_failed(failed, None))?;
     Reply::ok(&render::skill::skill(&made))
 }
 
@@ -73,9 +75,7 @@ async fn default_version(call: &mut Call) -> Result<u64, ApiError> {
     let unreadable = |_| ContentError::upload(None, "The body must be a JSON object.");
     let body = Limited::new(call.take_body(), UPDATE).collect().await;
     let bytes = body
-        .map_err(|_| ContentError::TooLarge {
-            limit: UPDATE as u64,
-        })?
+        .map_err(|_| gate::GateError::TooLarge { limit: UPDATE })?
         .to_bytes();
     let body = gate::check(bytes.to_vec()).map_err(unreadable)?;
     let members = body.json().members().unwrap_or_default();
@@ -113,13 +113,14 @@ pub(crate) async fn upload(mut call: Call) -> Result<Reply, ApiError> {
     let received = bundle::receive(&mut call, &["files", "files[]", "default"]).await?;
     // Nothing is stored for a Skill that is not there; the unit looks again.
     existing(&call).await?;
+    let retry = idempotency::retry(&call, &received.identity(), &[])?;
     let unit = UploadSkillVersion {
         default: received.default,
         upload: received.store(&call, skill).await?,
         provenance: call.provenance(),
     };
-    let made = call.core.store.write(unit).await;
-    let made = made.map_err(|error| write_failed(error, None))?;
+    let made = idempotency::write(&call, unit, retry).await;
+    let made = made.map_err(|failed| content::creation_failed(failed, None))?;
     Reply::ok(&render::skill::version(&made))
 }
 

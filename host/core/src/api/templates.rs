@@ -10,6 +10,7 @@ use store::templates::{CreateTemplate, DeleteTemplate, UpdateTemplate};
 use super::call::{Call, Reply};
 use super::error::{ApiError, ContentError};
 use super::failure::{read_failed, write_failed};
+use super::idempotency;
 use super::lists::{list as store_list, list_failed};
 use super::render::template::template as shown;
 use super::render::{Deleted, List};
@@ -17,6 +18,7 @@ use super::render::{Deleted, List};
 /// `POST /agents/environments/templates`
 pub(crate) async fn create(call: Call) -> Result<Reply, ApiError> {
     let patch = call.read(TemplatePatch::parse)?;
+    let retry = idempotency::retry(&call, &patch, &[])?;
     let project = call.project()?;
     let unit = CreateTemplate {
         project,
@@ -24,7 +26,7 @@ pub(crate) async fn create(call: Call) -> Result<Reply, ApiError> {
         patch: stored(&call, project, patch).await?,
         provenance: call.provenance(),
     };
-    let made = call.core.store.write(unit).await.map_err(write_failed)?;
+    let made = idempotency::write(&call, unit, retry).await?;
     Reply::json(StatusCode::CREATED, &shown(&made))
 }
 

@@ -11,6 +11,7 @@ use store::vaults::{
 use super::call::{Call, Reply};
 use super::error::ApiError;
 use super::failure::{read_failed, write_broke, write_failed};
+use super::idempotency;
 use super::lists::{list as store_list, list_failed};
 use super::query::Page;
 use super::render::vault::{credential as shown_credential, vault as shown_vault};
@@ -22,6 +23,7 @@ const UNSET: Timestamp = Timestamp::from_millis(0);
 /// `POST /vaults`
 pub(crate) async fn create(call: Call) -> Result<Reply, ApiError> {
     let VaultCreation { name, metadata } = call.read(VaultCreation::parse)?;
+    let retry = idempotency::retry(&call, &(&name, &metadata), &[])?;
     let unit = CreateVault {
         project: call.project()?,
         vault: Vault {
@@ -32,7 +34,7 @@ pub(crate) async fn create(call: Call) -> Result<Reply, ApiError> {
         },
         provenance: call.provenance(),
     };
-    let made = call.core.store.write(unit).await.map_err(write_failed)?;
+    let made = idempotency::write(&call, unit, retry).await?;
     Reply::json(StatusCode::CREATED, &shown_vault(&made))
 }
 
@@ -82,6 +84,10 @@ pub(crate) async fn delete(call: Call) -> Result<Reply, ApiError> {
 /// `POST /vaults/{vault_id}/credentials`
 pub(crate) async fn create_credential(call: Call) -> Result<Reply, ApiError> {
     let creation = call.read(CredentialCreation::parse)?;
+    let secrets = creation.secrets.to_bytes();
+    let secrets = secrets.as_ref().map(domain::Secret::expose);
+    let said = (&creation.name, &creation.auth);
+    let retry = idempotency::retry(&call, &said, &[secrets.unwrap_or_default()])?;
     let unit = CreateCredential {
         project: call.project()?,
         credential: Credential {
@@ -95,7 +101,7 @@ pub(crate) async fn create_credential(call: Call) -> Result<Reply, ApiError> {
         secrets: creation.secrets,
         provenance: call.provenance(),
     };
-    let made = call.core.store.write(unit).await.map_err(write_failed)?;
+    let made = idempotency::write(&call, unit, retry).await?;
     Reply::json(StatusCode::CREATED, &shown_credential(&made))
 }
 

@@ -29,6 +29,7 @@ mod tests;
 mod tick;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use blobs::Blobs;
 use domain::InstallationId;
@@ -53,6 +54,8 @@ struct Shared {
     hosting: Option<Arc<Hosting>>,
     engine_host: Arc<EngineHost>,
     installation: InstallationId,
+    /// How long records of public writes are kept (OPS-066).
+    write_audit_retention: Duration,
     /// Core's address as Runtimes dial it.
     runtime_url: Url,
     /// Cancelled when nothing may be written any more, or the process drains.

@@ -38,6 +38,8 @@ pub struct SchedulerSettings {
     pub owner: OwnerId,
     /// Longest time for settling what is in flight when the process drains.
     pub drain: Duration,
+    /// How long records of public writes are kept (OPS-066).
+    pub write_audit_retention: Duration,
     /// This installation.
     pub installation: InstallationId,
     /// Core's address as Runtimes dial it.
@@ -102,6 +104,7 @@ pub async fn run(
             hosting: hosting.clone(),
             engine_host: engine_host.clone(),
             installation: settings.installation,
+            write_audit_retention: settings.write_audit_retention,
             runtime_url: settings.runtime_url.clone(),
             stop: CancellationToken::new(),
             draining: stop.clone(),

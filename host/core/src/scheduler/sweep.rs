@@ -1,14 +1,16 @@
-//! What is removed after its time: deleted Sessions, old deltas, blobs that nothing refers to.
+//! What is removed after its time: deleted Sessions, old deltas, records of writes, blobs that nothing refers to.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use store::units::retention::{SweepDeleted, TrimEvents};
+use store::units::retention::{PruneWriteOperations, SweepDeleted, TrimEvents};
 
 use super::Shared;
 
 /// Period of the scans (scheduler 3).
 const PERIOD: Duration = Duration::from_secs(5);
+/// Period in which records of writes are pruned (OPS-066).
+const RECORDS: Duration = Duration::from_secs(60);
 /// Period of the blob sweep, and the age under which a blob may still be on its way into a row.
 const BLOBS: Duration = Duration::from_secs(3600);
 
@@ -16,6 +18,9 @@ const BLOBS: Duration = Duration::from_secs(3600);
 pub(super) async fn run(shared: Arc<Shared>) {
     let mut tick = tokio::time::interval(PERIOD);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut records = tokio::time::interval(RECORDS);
+    records.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let retention_ms = i64::try_from(shared.write_audit_retention.as_millis()).unwrap_or(i64::MAX);
     let mut blobs = tokio::time::interval(BLOBS);
     blobs.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -27,6 +32,11 @@ pub(super) async fn run(shared: Arc<Shared>) {
                 }
                 if let Err(error) = shared.store.write(TrimEvents).await {
                     tracing::warn!(%error, "old deltas could not be trimmed");
+                }
+            }
+            _ = records.tick() => {
+                if let Err(error) = shared.store.write(PruneWriteOperations { retention_ms }).await {
+                    tracing::warn!(%error, "old records of writes could not be pruned");
                 }
             }
             _ = blobs.tick() => sweep_blobs(&shared).await,

@@ -269,6 +269,7 @@ async fn a_message_and_a_cancel_are_heard_while_a_run_reports_without_a_pause() 
             concurrency: 1,
             owner,
             drain: SOON,
+            write_audit_retention: Duration::from_secs(3600),
             installation: store.installation(),
             runtime_url: nobody,
         },

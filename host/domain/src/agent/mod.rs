@@ -17,6 +17,7 @@ use crate::id::AgentId;
 use crate::json::{Field, Opaque};
 use crate::metadata::Metadata;
 use crate::model::{ProviderBundle, ProviderView};
+use crate::secret::Secret;
 use crate::time::Timestamp;
 
 pub use merge::{Effective, KeyChange};
@@ -72,6 +73,15 @@ pub struct AgentPatch {
     pub tools: Field<Vec<Tool>>,
     #[serde(skip_serializing_if = "Field::is_omitted")]
     pub extension: Field<ExtensionPatch>,
+}
+
+impl AgentPatch {
+    /// The key of its provider, which is no part of the canonical form (W-IDEM-7).
+    pub fn provider_key(&self) -> Option<&Secret> {
+        let extension = self.extension.as_ref().value()?;
+        let bundle = extension.model_provider.as_ref().value()?;
+        Some(&bundle.api_key)
+    }
 }
 
 /// The server's extension `x_agents_core` in a request about an agent (S-AG-14).

@@ -21,6 +21,7 @@ use crate::{
     convert::{count_column, json_column, optional_json_column, parse_id},
     error::StoreError,
     load::{Parts, load},
+    retries::{self, Namespace},
     sessions,
 };
 
@@ -177,12 +178,12 @@ impl Reader<'_> {
         key: &str,
     ) -> Result<Option<CreationRecord>, StoreError> {
         let mut conn = self.connection().await?;
-        let found = sessions::find_creation(&mut conn, &project.to_string(), key).await?;
+        let found = retries::holder(&mut conn, project, Namespace::Session, key).await?;
         found
-            .map(|row| {
-                let session = parse_id(&row.session_id, "creations", "session_id")?;
+            .map(|holder| {
+                let session = parse_id(&holder.resource, "retries", "resource_id")?;
                 Ok(CreationRecord {
-                    digest: row.digest,
+                    digest: holder.digest,
                     session,
                 })
             })

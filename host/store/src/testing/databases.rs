@@ -144,7 +144,7 @@ const TABLES: &[(&str, &str)] = &[
     ("model_defaults", "harness || body"),
     ("write_operations", "id || action"),
     ("audit_log", "id || action"),
-    ("creations", "key || digest || session_id"),
+    ("retries", "namespace || key || digest || resource_id"),
     ("configurations", "id || body"),
     (
         "sessions",

@@ -1,7 +1,7 @@
 //! `CreateSession`: the retry identity decides first; only its winner makes anything (S-SES-11).
 
 use domain::{
-    Digest, Refusal, SessionId, SessionState,
+    Refusal, SessionId, SessionState,
     session::{self, NewSession},
 };
 
@@ -12,6 +12,7 @@ use crate::{
     convert::parse_id,
     error::UnitError,
     provenance::{self, Operation, Provenance},
+    retries::{self, Namespace, RetryKey},
     sessions,
     tx::Tx,
     unit::Unit,
@@ -24,8 +25,8 @@ pub struct CreateSession {
     pub new: NewSession,
     /// Its frozen configuration; `new.configuration` names it.
     pub configuration: NewConfiguration,
-    /// `Idempotency-Key` and the digest of the request as compared (W-IDEM-6).
-    pub key: Option<(String, Digest)>,
+    /// Under which key.
+    pub key: Option<RetryKey>,
     /// The caller.
     pub provenance: Option<Provenance>,
 }
@@ -55,24 +56,17 @@ impl Unit for CreateSession {
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Created, UnitError<Refusal>> {
         let (project, id) = (self.new.project_id, self.new.id);
-        if let Some((key, digest)) = &self.key {
-            let now = tx.now().await?.millis();
-            let (project, digest, mine) = (project.to_string(), digest.to_string(), id.to_string());
-            let holder =
-                sessions::claim_creation(tx.conn, &project, key, &digest, &mine, now).await?;
-            if holder.session_id != mine {
-                if holder.digest != digest {
-                    return Err(UnitError::Refused(Refusal::KeyConflict));
-                }
-                let session = parse_id(&holder.session_id, "creations", "session_id")?;
+        if let Some(retry) = &self.key {
+            let mine = id.to_string();
+            let earlier = retries::claim(tx, project, Namespace::Session, retry, &mine).await?;
+            if let Some(earlier) = earlier {
+                let session = parse_id(&earlier, "retries", "resource_id")?;
                 // W-IDEM-5: the key of a deleted Session stays taken.
                 return match sessions::get(tx.conn, session).await? {
                     Some((row, _)) if row.deleted_at.is_none() => Ok(Created::Before { session }),
                     _ => Err(UnitError::Refused(Refusal::KeyConflict)),
                 };
             }
-            // Another creation with this key may have held us up: deadlines start now.
-            tx.forget_clock();
         }
         let decided = decide(tx, |cx| session::create(self.new.clone(), cx)).await?;
         let now = tx.now().await?;

@@ -1,4 +1,4 @@
-//! `SweepDeleted`, `TrimEvents`: what may go, page by page.
+//! `SweepDeleted`, `TrimEvents`, `PruneWriteOperations`: what may go, page by page.
 
 use std::convert::Infallible;
 
@@ -60,6 +60,41 @@ impl Unit for SweepDeleted {
             purged.push(session);
         }
         Ok(purged)
+    }
+}
+
+/// Write operations that one pruning removes (OPS-066).
+const PRUNED: i64 = 1000;
+
+/// Removes records of public writes that are older than their retention; those of creations stay for ever (OPS-066). Answers
+/// how many went.
+#[derive(Debug, Clone, Copy)]
+pub struct PruneWriteOperations {
+    /// How long a record is kept, in milliseconds.
+    pub retention_ms: i64,
+}
+
+impl Unit for PruneWriteOperations {
+    const NAME: &'static str = "PruneWriteOperations";
+    const LEASED: bool = true;
+    type Answer = u64;
+    type Refusal = Infallible;
+
+    fn durability(&self) -> Durability {
+        Durability::Flushed
+    }
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<u64, UnitError<Infallible>> {
+        let before = tx.now().await?.millis().saturating_sub(self.retention_ms);
+        let done = sqlx::query(
+            "DELETE FROM write_operations WHERE id IN (SELECT id FROM write_operations WHERE created_at < $1 \
+             AND action NOT IN ('create', 'upload_version') ORDER BY created_at, id LIMIT $2)",
+        )
+        .bind(before)
+        .bind(PRUNED)
+        .execute(&mut *tx.conn)
+        .await?;
+        Ok(done.rows_affected())
     }
 }
 

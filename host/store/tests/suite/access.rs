@@ -1,5 +1,7 @@
 //! Projects, keys, Agents, defaults, provider state, records.
 
+use std::time::Duration;
+
 use berth_store::{
     StoreError, WriteError,
     agents::{CreateAgent, DeleteAgent, UpdateAgent},
@@ -9,7 +11,9 @@ use berth_store::{
     },
     provenance::{Administrator, Author, Provenance},
     provider_state::{PutProviderState, StateKey},
-    testing::TestDatabase,
+    retries::{Keyed, RetryKey},
+    testing::{TestDatabase, move_clock},
+    units::retention::PruneWriteOperations,
 };
 use domain::{
     Digest, KeyId, ProjectId, Refusal, Timestamp,
@@ -19,6 +23,8 @@ use domain::{
     model::{ModelConfiguration, ProviderBundle, ProviderView},
     run::ModelProtocol,
 };
+
+use futures_util::future::join_all;
 
 use crate::fixture::{CANARY, Fixture, id};
 
@@ -127,6 +133,55 @@ both! {
         let records = db.dump().await.unwrap();
         let recorded = records.lines().filter(|line| line.starts_with("write_operations")).count();
         assert_eq!(recorded, 3, "one record for each write with a caller (OPS-060)");
+        store.close().await;
+    }
+
+    /// OPS-066: records of creations stay; others go after their time, a bounded number at once.
+    async fn records_of_writes_go_after_their_time(db: TestDatabase) {
+        let fixture = Fixture::new(&db).await;
+        let (store, project) = (&fixture.store, fixture.project);
+        let hour = Duration::from_secs(3600);
+        let retention_ms = 3_600_000;
+        let key: KeyId = id();
+        let by = Some(Provenance { key, request_id: None, trace_id: None });
+        let unit = CreateAgent { project, agent: agent(), provider_key: None, provenance: by.clone() };
+        let agent = store.write(unit).await.unwrap().id;
+        let update = || UpdateAgent { project, id: agent, patch: AgentPatch::default(), provenance: by.clone() };
+        for _ in 0..1005 {
+            store.write(update()).await.unwrap();
+        }
+        let prune = async || store.write(PruneWriteOperations { retention_ms }).await.unwrap();
+        assert_eq!(prune().await, 0, "nothing is old");
+        move_clock(store, hour + Duration::from_secs(1)).await.unwrap();
+        store.write(update()).await.unwrap();
+        assert_eq!((prune().await, prune().await, prune().await), (1000, 5, 0));
+        let records = db.dump().await.unwrap();
+        let kept: Vec<_> = records.lines().filter(|line| line.starts_with("write_operations")).collect();
+        assert_eq!(kept.len(), 2, "{kept:?}");
+        for action in ["create", "update"] {
+            assert!(kept.iter().any(|line| line.ends_with(action)), "{kept:?}");
+        }
+        store.close().await;
+    }
+
+    /// W-IDEM-3, W-IDEM-5, W-IDEM-11, F20: a key and its resource are committed together, for whoever comes first.
+    async fn a_key_makes_one_resource(db: TestDatabase) {
+        let fixture = Fixture::new(&db).await;
+        let (store, project) = (&fixture.store, fixture.project);
+        let create = |request: &str| Keyed {
+            unit: CreateAgent { project, agent: agent(), provider_key: None, provenance: None },
+            retry: Some(RetryKey { key: "k".to_owned(), digest: Digest::of(request.as_bytes()) }),
+        };
+        let made = join_all((0..20).map(|_| store.write(create("a")))).await;
+        let made: Vec<_> = made.into_iter().map(Result::unwrap).collect();
+        assert!(made.iter().all(|agent| *agent == made[0]));
+        let conflict = store.write(create("b")).await;
+        assert!(matches!(conflict, Err(WriteError::Refused(Refusal::KeyConflict))));
+        store.write(DeleteAgent { project, id: made[0].id, by: None }).await.unwrap();
+        let gone = store.write(create("a")).await;
+        assert!(matches!(gone, Err(WriteError::Refused(Refusal::KeyConflict))));
+        let rows = db.dump().await.unwrap();
+        assert_eq!(rows.lines().filter(|line| line.starts_with("agents ")).count(), 1);
         store.close().await;
     }
 

@@ -17,7 +17,7 @@ use berth_store::{
         },
         recovery::RecoverSession,
         reservation::{ExpireReservation, FailReservation, Promote},
-        retention::{SweepDeleted, TrimEvents},
+        retention::{PruneWriteOperations, SweepDeleted, TrimEvents},
         turn::{
             AppendRun, ApplyResult, ClaimTurn, ConfirmInput, FailQueuedTurn, FinishTurn,
             InterruptTurn, SettleRun,
@@ -152,6 +152,7 @@ both! {
             row(RecoverSession { session: running }),
             row(SweepDeleted),
             row(TrimEvents),
+            row(PruneWriteOperations { retention_ms: 0 }),
             row(PutProviderState { key: provider, value: Some("v".to_owned().into()) }),
             row(ReleaseLease),
         ]

@@ -6,6 +6,7 @@ use berth_store::{
     Acquired, Store, Unit, WriteError,
     configurations::NewConfiguration,
     projects::CreateProject,
+    retries::RetryKey,
     testing::{TestDatabase, violations},
     units::{
         allocation::{BeginCreate, RecordAllocation, ReserveAllocation},
@@ -155,7 +156,10 @@ pub fn creation(
             environment_secrets: None,
         },
         new,
-        key: key.map(|key| (key.to_owned(), Digest::of(key.as_bytes()))),
+        key: key.map(|key| RetryKey {
+            key: key.to_owned(),
+            digest: Digest::of(key.as_bytes()),
+        }),
         provenance: None,
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use berth_store::{
     read::{List, Order},
+    retries::RetryKey,
     testing::{TestDatabase, move_clock},
     units::{
         allocation::{BeginRelease, FinishRelease},
@@ -339,7 +340,7 @@ both! {
         let fixture = Fixture::new(&db).await;
         let create = |body: &str| {
             let mut unit = creation(fixture.project, Placement::OpenaiHosted, Vec::new(), Some("key"));
-            unit.key = Some(("key".to_owned(), Digest::of(body.as_bytes())));
+            unit.key = Some(RetryKey { key: "key".to_owned(), digest: Digest::of(body.as_bytes()) });
             unit
         };
         let Created::Now { state, last_event } = fixture.write(create("a")).await else { panic!("made before") };

@@ -2,6 +2,7 @@
 
 use berth_store::{
     WriteError,
+    retries::RetryKey,
     testing::TestDatabase,
     units::{create::Created, input::AdmitInput, session::DeleteSession},
 };
@@ -25,7 +26,7 @@ both! {
                 .map(|_| {
                     let store = fixture.store.clone();
                     let mut unit = creation(fixture.project, Placement::None, vec![message("hi")], Some(&key));
-                    unit.key = Some((key.clone(), Digest::of(b"same")));
+                    unit.key = Some(RetryKey { key: key.clone(), digest: Digest::of(b"same") });
                     tokio::spawn(async move { store.write(unit).await.unwrap() })
                 })
                 .collect();

@@ -30,10 +30,7 @@ pub(crate) enum ContentError {
         message: String,
     },
     /// E413-01.
-    TooLarge {
-        /// The limit, in bytes.
-        limit: u64,
-    },
+    TooLarge,
     /// SRC-005: the bytes did not come in time.
     Stalled,
     /// E503-05: the bytes could not be stored or read.
@@ -91,8 +88,8 @@ impl ContentError {
                 row.param = param.map(str::to_owned);
                 row
             }
-            Self::TooLarge { limit } => {
-                let message = format!("The content exceeds the limit of {limit} bytes.");
+            Self::TooLarge => {
+                let message = "File exceeds this operation's content limit.";
                 Row::new(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", message)
             }
             Self::Stalled => {

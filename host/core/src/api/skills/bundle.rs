@@ -5,7 +5,7 @@ use axum::http::header::CONTENT_TYPE;
 use domain::archive::{self, Archive, ArchiveError, Limits, TreeBuilder};
 use domain::blob::{BlobOwner, BlobScope};
 use domain::skill::{self, Manifest, SkillFault};
-use domain::{SkillId, SkillVersionId};
+use domain::{Digest, SkillId, SkillVersionId};
 
 use super::STORAGE;
 use crate::api::call::Call;
@@ -161,14 +161,17 @@ async fn check(sent: Sent) -> Result<(Manifest, Vec<u8>), ApiError> {
 
 fn fault(fault: impl Into<SkillFault>) -> ApiError {
     match fault.into() {
-        SkillFault::Archive(ArchiveError::Compressed { limit }) => {
-            ContentError::TooLarge { limit }.into()
-        }
+        SkillFault::Archive(ArchiveError::Compressed { .. }) => ContentError::TooLarge.into(),
         fault => ContentError::upload(Some(PART), fault).into(),
     }
 }
 
 impl Received {
+    /// What makes two uploads the same (W-IDEM-3).
+    pub(super) fn identity(&self) -> (Digest, bool) {
+        (Digest::of(&self.packed), self.default)
+    }
+
     /// Stores the bundle for a new version of `skill`.
     pub(super) async fn store(
         self,

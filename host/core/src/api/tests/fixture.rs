@@ -154,6 +154,17 @@ impl Fixture {
 
     /// Sends a form.
     pub(super) async fn form(&self, path: &str, key: Option<&str>, parts: &[Part]) -> Answered {
+        self.form_with(path, key, parts, &[]).await
+    }
+
+    /// Sends a form with further headers.
+    pub(super) async fn form_with(
+        &self,
+        path: &str,
+        key: Option<&str>,
+        parts: &[Part],
+        headers: &[(&str, &str)],
+    ) -> Answered {
         let mut body = Vec::new();
         for part in parts {
             body.extend_from_slice(b"--xyz\r\ncontent-disposition: form-data; ");
@@ -169,6 +180,9 @@ impl Fixture {
             .header("content-type", "multipart/form-data; boundary=xyz");
         if let Some(key) = key {
             request = request.header("authorization", format!("Bearer {key}"));
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
         }
         let answer = self.api.clone().answer(request.body(body.into()).unwrap());
         read(answer.await).await

@@ -1,6 +1,12 @@
 //! Every route of the table, with every credential and every kind of id (W-AUTH, W-ID-3, W-AUTH-4, W-ORDER-6, OPS-002).
 
+use std::collections::BTreeMap;
+
+use domain::lease::Authority;
+use domain::{DeviceId, Digest, OwnerId};
+use store::Acquired;
 use store::testing::TestDatabase;
+use store::units::device::PutSharedDevice;
 
 use super::fixture::{Answered, CORE_KEY, Fixture, Part};
 use crate::api::route::{Route, Space, Verb};
@@ -24,6 +30,72 @@ fn missing(row: &Route) -> String {
     format!(
         r#"{{"error":{{"message":"Resource not found.","type":"invalid_request_error","code":null,"param":{param}}}}}"#
     )
+}
+
+const NEVER: &str = "ffffffff-ffff-ffff-ffff-ffffffffffff";
+
+/// One of each resource of a Project, by the parameter that names it.
+async fn resources(fixture: &Fixture, key: &str) -> BTreeMap<&'static str, String> {
+    let post = async |path: &str, body: &str| {
+        let made = fixture.send("POST", path, Some(key), Some(body)).await;
+        assert_eq!(made.status, 201, "{}", made.body);
+        made.json()
+    };
+    let id = |value: &serde_json::Value| value["id"].as_str().unwrap().to_owned();
+    let vault = id(&post("/v1/vaults", "{}").await);
+    let credential =
+        r#"{"name":"n","auth":{"type":"static_bearer","mcp_server_url":"https://h","token":"t"}}"#;
+    let session = id(&post(
+        "/v1/agents/sessions",
+        r#"{"environment":{"type":"none"},"input":"hi"}"#,
+    )
+    .await);
+    let turns = format!("/v1/agents/sessions/{session}/turns");
+    let turns = fixture.send("GET", &turns, Some(key), None).await.json();
+    let hosted = post("/v1/agents/sessions", "{}").await;
+    let form = async |path: &str, parts: &[Part]| {
+        let made = fixture.form(path, Some(key), parts).await;
+        assert_eq!(made.status, 200, "{}", made.body);
+        id(&made.json())
+    };
+    let file = [
+        Part::field("purpose", "user_data"),
+        Part::file("file", "f", b"x"),
+    ];
+    let skill = [Part::file(
+        "files[]",
+        "a/SKILL.md",
+        b"---\nname: a\ndescription: b\n---",
+    )];
+    BTreeMap::from([
+        (
+            "agent_id",
+            id(&post("/v1/agents", r#"{"model":"m"}"#).await),
+        ),
+        ("session_id", session),
+        ("turn_id", id(&turns["data"][0])),
+        ("environment_id", id(&hosted["environment"])),
+        (
+            "environment_template_id",
+            id(&post("/v1/agents/environments/templates", "{}").await),
+        ),
+        ("file_id", form("/v1/files", &file).await),
+        ("skill_id", form("/v1/skills", &skill).await),
+        ("version", "1".to_owned()),
+        (
+            "credential_id",
+            id(&post(&format!("/v1/vaults/{vault}/credentials"), credential).await),
+        ),
+        ("vault_id", vault),
+    ])
+}
+
+/// The parameters of a row, in the order of its path.
+fn parameters(row: &Route) -> Vec<&'static str> {
+    let segments = row.path.split('/');
+    segments
+        .filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
+        .collect()
 }
 
 /// The path of a row with every parameter replaced.
@@ -71,22 +143,39 @@ both!(credentials_work_in_their_own_space_only);
 async fn credentials_work_in_their_own_space_only(database: TestDatabase) {
     let fixture = Fixture::on(database).await;
     fixture.default_model().await;
+    let device = "the_credential_of_a_device";
+    let owner = OwnerId::new(uuid::Uuid::new_v4());
+    let taken = fixture
+        .core
+        .store
+        .acquire_lease(owner, Authority::Folder)
+        .await;
+    assert!(matches!(taken, Ok(Acquired::Held(_))));
+    let unit = PutSharedDevice {
+        device: DeviceId::new(uuid::Uuid::new_v4()),
+        credential: Digest::of(device.as_bytes()),
+    };
+    assert!(fixture.core.store.write(unit).await.is_ok());
     let before = fixture.dump().await;
-    let never = "ffffffff-ffff-ffff-ffff-ffffffffffff";
     for row in rows::table().rows() {
         let (wrong, text): (&[Option<&str>], _) = match row.space {
             Space::Public { .. } => (
-                &[None, Some("berth_sk_wrong"), Some(CORE_KEY)],
+                &[None, Some("berth_sk_wrong"), Some(CORE_KEY), Some(device)],
                 UNAUTHORIZED,
             ),
             Space::Admin => (
-                &[None, Some("berth_sk_one"), Some("oac_admin_wrong")],
+                &[
+                    None,
+                    Some("berth_sk_one"),
+                    Some("oac_admin_wrong"),
+                    Some(device),
+                ],
                 NO_CORE_KEY,
             ),
             Space::Machine | Space::Open => continue,
         };
         for key in wrong {
-            let answer = send(&fixture, row, &path(row, never), *key).await;
+            let answer = send(&fixture, row, &path(row, NEVER), *key).await;
             // W-AUTH-6: outside the Beta a rejected key is named.
             let named = row.space == (Space::Public { beta: false }) && key.is_some();
             assert_eq!(
@@ -108,69 +197,79 @@ async fn credentials_work_in_their_own_space_only(database: TestDatabase) {
 
 both!(missing_malformed_and_foreign_ids_are_one_answer);
 async fn missing_malformed_and_foreign_ids_are_one_answer(database: TestDatabase) {
-    // W-ID-3, W-AUTH-4: byte for byte, on every public route with an id, and nothing is written.
+    // W-ID-3, W-AUTH-4: byte for byte, for every parameter of every route, and nothing is written. The parameters before it
+    // name what there is, so that a child is also looked for below a parent that exists.
     let fixture = Fixture::on(database).await;
     fixture.default_model().await;
-    let agent = fixture.post("/v1/agents", r#"{"model":"m"}"#).await.json()["id"]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    let session = fixture
-        .post("/v1/agents/sessions", r#"{"input":"hi"}"#)
-        .await
-        .json();
-    let environment = session["environment"]["id"].as_str().unwrap().to_owned();
-    let session = session["id"].as_str().unwrap().to_owned();
-    let file = fixture.file("a.txt", b"a").await;
-    let skill = fixture.skill("---\nname: a\ndescription: b\n---").await;
-    let vault = fixture.post("/v1/vaults", "{}").await.json()["id"]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    let template = fixture
-        .post("/v1/agents/environments/templates", "{}")
-        .await
-        .json()["id"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let own = resources(&fixture, &fixture.key).await;
+    let foreign = resources(&fixture, &fixture.other).await;
     let before = fixture.dump().await;
+    let mut seen = 0;
     for row in rows::table().rows() {
-        if !row.path.contains('{') || !matches!(row.space, Space::Public { .. }) {
+        let admin = row.space == Space::Admin;
+        if !matches!(row.space, Space::Public { .. } | Space::Admin) {
             continue;
         }
-        let own = if row.path.contains("{agent_id}") {
-            &agent
-        } else if row.path.contains("{environment_id}") {
-            &environment
-        } else if row.path.contains("{environment_template_id}") {
-            &template
-        } else if row.path.contains("{file_id}") {
-            &file
-        } else if row.path.contains("{skill_id}") {
-            &skill
-        } else if row.path.contains("{vault_id}") {
-            &vault
-        } else {
-            &session
-        };
-        let method = row.verb.name();
-        for id in [
-            "ffffffff-ffff-ffff-ffff-ffffffffffff",
-            "0",
-            "%ff",
-            "a%2Fb",
-            "env_0",
-            own.as_str(),
-        ] {
-            let answer = send(&fixture, row, &path(row, id), Some(&fixture.other)).await;
-            assert_eq!(
-                (answer.status, answer.body),
-                (404, missing(row)),
-                "{method} {} {id}",
-                row.path
-            );
+        let names = parameters(row);
+        for (at, name) in names.iter().enumerate() {
+            // A Project or a harness is looked at by the tests of administration.
+            if matches!(*name, "project_id" | "harness_id" | "key_id") {
+                continue;
+            }
+            let theirs = foreign.get(name).map_or(NEVER, String::as_str);
+            let strange = if *name == "version" { "99" } else { theirs };
+            let mut first = None;
+            for bad in [NEVER, "0", "%ff", "a%2Fb", "env_0", strange] {
+                let mut path = row.path.to_owned();
+                for (index, name) in names.iter().enumerate() {
+                    let value = match index.cmp(&at) {
+                        std::cmp::Ordering::Equal => bad,
+                        _ if *name == "project_id" => &fixture.project.to_string(),
+                        _ => own.get(name).map_or(NEVER, String::as_str),
+                    };
+                    path = path.replace(&format!("{{{name}}}"), value);
+                }
+                let key = if admin { CORE_KEY } else { &fixture.key };
+                let answer = send(&fixture, row, &path, Some(key)).await;
+                let got = (answer.status, answer.body);
+                if !admin {
+                    assert_eq!(got, (404, missing(row)), "{} {path}", row.verb.name());
+                }
+                assert_eq!(got.0, 404, "{} {path}: {}", row.verb.name(), got.1);
+                let first = first.get_or_insert_with(|| got.clone());
+                assert_eq!(*first, got, "{} {path}", row.verb.name());
+                seen += 1;
+            }
         }
+    }
+    assert!(seen > 300, "the table was walked: {seen}");
+    assert_eq!(fixture.dump().await, before);
+}
+
+both!(another_projects_key_finds_nothing);
+async fn another_projects_key_finds_nothing(database: TestDatabase) {
+    // W-AUTH-4: with all ids right but the key another Project's, every route answers as if nothing existed.
+    let fixture = Fixture::on(database).await;
+    fixture.default_model().await;
+    let own = resources(&fixture, &fixture.key).await;
+    let before = fixture.dump().await;
+    for row in rows::table().rows() {
+        let names = parameters(row);
+        if names.is_empty() || !matches!(row.space, Space::Public { .. }) {
+            continue;
+        }
+        let mut path = row.path.to_owned();
+        for name in &names {
+            let value = own.get(name).map_or(NEVER, String::as_str);
+            path = path.replace(&format!("{{{name}}}"), value);
+        }
+        let answer = send(&fixture, row, &path, Some(&fixture.other)).await;
+        assert_eq!(
+            (answer.status, answer.body),
+            (404, missing(row)),
+            "{} {path}",
+            row.verb.name()
+        );
     }
     assert_eq!(fixture.dump().await, before);
 }

@@ -18,12 +18,14 @@ macro_rules! both {
 }
 
 mod administration;
+mod creations;
 mod files;
 pub(crate) mod fixture;
 mod idempotency;
 mod lists;
 mod matrix;
 mod paths;
+mod registry;
 mod shapes;
 mod skills;
 mod streams;

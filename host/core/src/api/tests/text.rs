@@ -65,12 +65,10 @@ fn agent() -> Value {
 fn template() -> Value {
     json!({
         "name": "n", "capability_directories": ["/workspace/a"], "env": {"A": "b"},
-        "files": [{"type": "file_id", "file_id": "f", "path": "/workspace/f"},
-                  {"type": "inline", "data": "YQ==", "path": "/workspace/g"}],
+        "files": [{"type": "inline", "data": "YQ==", "path": "/workspace/g"}],
         "network": {"access": "restricted", "allowed_domains": ["a.example"]},
         "packages": {"npm": ["a"], "python": ["b"]},
         "setup_commands": [{"command": "c", "cwd": "/workspace"}],
-        "skills": [{"type": "skill_reference", "skill_id": "s", "version": "1"}],
     })
 }
 
@@ -96,6 +94,10 @@ fn requests(ids: &Ids) -> Vec<(&'static str, String, Value, u16)> {
     let mut with_bundles = template();
     with_bundles["plugins"] = json!([bundle]);
     with_bundles["skills"] = json!([bundle]);
+    let references = json!({
+        "files": [{"type": "file_id", "file_id": "f", "path": "/workspace/f"}],
+        "skills": [{"type": "skill_reference", "skill_id": "s", "version": "1"}],
+    });
     let hosted = json!({"type": "openai_hosted", "environment_template_id": "t", "sandbox_size": "S",
         "sandbox_image": "default", "env": {"A": "b"}, "setup_commands": [{"command": "c", "cwd": "/workspace"}]});
     let input = json!([{"type": "message", "role": "user", "content": [
@@ -156,6 +158,12 @@ fn requests(ids: &Ids) -> Vec<(&'static str, String, Value, u16)> {
             "/v1/agents/environments/templates".into(),
             with_bundles,
             400,
+        ),
+        (
+            "TemplateCreate",
+            "/v1/agents/environments/templates".into(),
+            references,
+            404,
         ),
         (
             "VaultCreate",
