@@ -55,6 +55,12 @@ pub enum Refusal {
     /// E409-05: the Session is busy.
     #[error("the Session is not durably idle")]
     NotDeletable,
+    /// E409-06: several Credentials of the attached Vaults match an MCP server.
+    #[error("several credentials match an MCP server")]
+    SeveralCredentials {
+        /// The server's URL.
+        server_url: String,
+    },
     /// E409-07: the key was used with other input, or its Session was deleted.
     #[error("the idempotency key was used with different input")]
     KeyConflict,
@@ -99,6 +105,7 @@ impl Refusal {
             Self::DifferentResult => "E409-03",
             Self::HostedEnvironmentFailed => "E409-04",
             Self::NotDeletable => "E409-05",
+            Self::SeveralCredentials { .. } => "E409-06",
             Self::KeyConflict => "E409-07",
             Self::FileWrite { .. } => "E409-08",
             Self::EnvironmentUnavailable => "E409-09",
@@ -117,6 +124,7 @@ impl Refusal {
             Self::FileWrite { unsettled } => *unsettled,
             Self::DifferentResult
             | Self::HostedEnvironmentFailed
+            | Self::SeveralCredentials { .. }
             | Self::KeyConflict
             | Self::EnvironmentUnavailable
             | Self::InputExpired

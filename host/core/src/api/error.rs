@@ -307,6 +307,13 @@ fn refused(refusal: &Refusal) -> Row {
                 "session must be durably idle or failed without required actions before deletion";
             Row::conflict(CONFLICT, message)
         }
+        Refusal::SeveralCredentials { server_url } => {
+            let url = domain::vault::echoed(server_url);
+            let message = format!(
+                "multiple attached vault credentials match MCP server_url{url}; specify credential_id"
+            );
+            Row::conflict(CONFLICT, &message)
+        }
         Refusal::KeyConflict => Row::conflict(
             "idempotency_conflict",
             "This idempotency key was used with different input.",

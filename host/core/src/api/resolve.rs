@@ -1,18 +1,21 @@
-//! Resolves a Session creation into its frozen configuration: saved Agent, harness, model, sandbox; then execution admission
+//! Resolves a Session creation into its frozen configuration: Template, saved Agent, harness, model, Vaults, sandbox; then execution admission
 //! (S-SES-7 from the retry look-up on; sessions 2.2; models-harnesses 2 and 3).
 
-use domain::agent::{Effective, SavedAgent, admission};
+use domain::agent::{AgentConfiguration, Effective, SavedAgent, Tool, admission};
 use domain::configuration::{EnvironmentConfiguration, SessionConfiguration, Source};
 use domain::creation::{EnvironmentRequest, SessionCreation};
 use domain::invalid::{Invalid, Path};
 use domain::json::{Field, Opaque};
 use domain::model::{ProviderBundle, ProviderView};
+use domain::preparation::{Confidential, Preparation};
 use domain::run::{HarnessDeclaration, Placement};
 use domain::sandbox;
-use domain::{AgentId, ProjectId, Secret};
+use domain::vault::{self, SelectFault};
+use domain::{AgentId, ProjectId, Refusal, Secret, TemplateId, VaultId};
 
 use super::error::ApiError;
 use super::failure::read_failed;
+use super::templates;
 use crate::state::Core;
 
 /// A creation with nothing left to look up.
@@ -20,6 +23,8 @@ pub(crate) struct Resolved {
     pub configuration: SessionConfiguration,
     /// Key of its provider, to be sealed with the row.
     pub provider_key: Option<Secret>,
+    /// Attached Vaults, in the order of the request.
+    pub vault_ids: Vec<VaultId>,
 }
 
 /// Where a model comes from.
@@ -38,14 +43,21 @@ pub(crate) async fn resolve(
     project: ProjectId,
     creation: &SessionCreation,
 ) -> Result<Resolved, ApiError> {
+    let prepared = prepared(core, project, creation).await?;
     let saved = saved_agent(core, project, creation).await?;
     let saved = saved.as_ref();
     let declaration = harness(core, saved, creation)?;
     let chosen = model(core, project, saved, creation, declaration).await?;
     let mut effective = Effective::resolve(saved, creation.agent.clone());
     effective.configuration.model.clone_from(&chosen.model);
+    let vault_ids = attach(core, project, creation, &mut effective.configuration).await?;
     let agent = Path::root().member("agent");
     admission::check(&effective.configuration, &agent)?;
+    if let (EnvironmentRequest::OpenaiHosted(request), Some((whole, confidential))) =
+        (&creation.environment, &prepared)
+    {
+        request.check_runnable(whole, confidential)?;
+    }
     let placement = placement(&creation.environment);
     if placement == Placement::Hosted && !core.hosts {
         // Unconfigured or unusable: refused before anything is stored (SP-2.1, LOC-002).
@@ -97,7 +109,77 @@ pub(crate) async fn resolve(
     Ok(Resolved {
         configuration,
         provider_key: Some(chosen.key),
+        vault_ids,
     })
+}
+
+/// The preparation of a hosted Session: its Template's under its own (ENV-444, ENV-450 to ENV-453). Missing, malformed and
+/// foreign Templates are one answer.
+async fn prepared(
+    core: &Core,
+    project: ProjectId,
+    creation: &SessionCreation,
+) -> Result<Option<(Preparation, Confidential)>, ApiError> {
+    let EnvironmentRequest::OpenaiHosted(request) = &creation.environment else {
+        return Ok(None);
+    };
+    let template = match &request.template {
+        None => None,
+        Some(text) => {
+            let id = text.parse().unwrap_or(TemplateId::NEVER);
+            let found = core.store.read().template_opened(project, id).await;
+            let found = found.map_err(|error| match error {
+                // What does not open is no client's fault; nothing was written (ENV-443).
+                store::StoreError::Seal(error) => {
+                    tracing::error!(%error, "a Template could not be opened");
+                    ApiError::CredentialStorageUnavailable
+                }
+                error => read_failed(error),
+            })?;
+            let (template, confidential) = found.ok_or(ApiError::NotFound)?;
+            Some((template.preparation, confidential))
+        }
+    };
+    let own = request.preparation.clone();
+    let own = own.with(|content| templates::unstored(project, &content));
+    let whole = Preparation::inherit(template, own).map_err(|widening| {
+        let place = request.place("network").and_then(Path::echo);
+        Invalid::other(place, widening.to_string())
+    })?;
+    Ok(Some(whole))
+}
+
+/// Attaches Vaults, each once, and selects the Credential of each MCP server (SEL-001 to SEL-014).
+async fn attach(
+    core: &Core,
+    project: ProjectId,
+    creation: &SessionCreation,
+    agent: &mut AgentConfiguration,
+) -> Result<Vec<VaultId>, ApiError> {
+    let mut vaults: Vec<VaultId> = Vec::new();
+    for text in &creation.vault_ids {
+        let id = text.parse().unwrap_or(VaultId::NEVER);
+        let found = core.store.read().vault(project, id).await;
+        found.map_err(read_failed)?.ok_or(ApiError::NotFound)?;
+        if !vaults.contains(&id) {
+            vaults.push(id);
+        }
+    }
+    let mut credentials = Vec::new();
+    if agent.tools.iter().any(|tool| matches!(tool, Tool::Mcp(_))) {
+        for vault in &vaults {
+            let found = core.store.read().active_credentials(*vault).await;
+            credentials.extend(found.map_err(read_failed)?);
+        }
+    }
+    let attached = (!vaults.is_empty()).then_some(credentials.as_slice());
+    match vault::select(&mut agent.tools, attached) {
+        Ok(()) => Ok(vaults),
+        Err(SelectFault::Invalid(invalid)) => Err(invalid.into()),
+        Err(SelectFault::Several(server_url)) => {
+            Err(Refusal::SeveralCredentials { server_url }.into())
+        }
+    }
 }
 
 /// The saved Agent that is named; missing, malformed and foreign ones are one answer (W-ID-4).
@@ -274,7 +356,7 @@ fn shows_extension(saved: Option<&SavedAgent>, creation: &SessionCreation) -> bo
 fn placement(environment: &EnvironmentRequest) -> Placement {
     match environment {
         EnvironmentRequest::None => Placement::None,
-        EnvironmentRequest::OpenaiHosted { .. } => Placement::Hosted,
+        EnvironmentRequest::OpenaiHosted(_) => Placement::Hosted,
     }
 }
 
@@ -285,17 +367,17 @@ fn environment(
 ) -> Result<EnvironmentConfiguration, Invalid> {
     match &creation.environment {
         EnvironmentRequest::None => Ok(EnvironmentConfiguration::None),
-        EnvironmentRequest::OpenaiHosted {
-            capability_directories,
-            sandbox_size,
-            sandbox_image,
-        } => {
+        EnvironmentRequest::OpenaiHosted(request) => {
             let hints = [Some(&creation.metadata), saved.map(|saved| &saved.metadata)];
             let hints: Vec<_> = hints.into_iter().flatten().collect();
-            let sandbox = sandbox::resolve(*sandbox_size, sandbox_image.as_deref(), &hints)?;
+            let sandbox = sandbox::resolve(
+                request.sandbox_size,
+                request.sandbox_image.as_deref(),
+                &hints,
+            )?;
             Ok(EnvironmentConfiguration::OpenaiHosted(
                 domain::configuration::HostedConfiguration {
-                    capability_directories: capability_directories.clone(),
+                    capability_directories: Vec::new(),
                     sandbox_size: sandbox.size,
                     sandbox_image: sandbox.image,
                 },

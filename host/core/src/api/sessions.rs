@@ -6,7 +6,7 @@ use domain::invalid::{Invalid, Path};
 use domain::json::{Field, Json, Object};
 use domain::metadata::Metadata;
 use domain::session::{self, Connector, NewSession, Placement, Projection};
-use domain::{AgentId, ConfigurationId, Digest, ProjectId, SessionId, SessionState};
+use domain::{AgentId, ConfigurationId, ProjectId, SessionId, SessionState};
 use store::configurations::NewConfiguration;
 use store::read::SessionRecord;
 use store::retries::RetryKey;
@@ -55,12 +55,10 @@ impl View {
 /// `POST /agents/sessions`
 pub(crate) async fn create(call: Call) -> Result<Reply, ApiError> {
     let creation = call.read(SessionCreation::parse)?;
-    let key = idempotency::key(&call.parts.headers)?;
+    let own = creation.extension.model_provider.as_ref();
+    let key = own.map(|bundle| bundle.api_key.expose());
+    let retry = idempotency::retry(&call, &creation, &[key.unwrap_or_default()])?;
     let project = call.project()?;
-    let retry = key.map(|key| RetryKey {
-        key,
-        digest: identity(&call, &creation),
-    });
     if let Some(earlier) = earlier(&call, project, retry.as_ref(), &creation).await? {
         return Ok(earlier);
     }
@@ -71,23 +69,6 @@ pub(crate) async fn create(call: Call) -> Result<Reply, ApiError> {
             .await?
             .ok_or(error)?),
     }
-}
-
-/// Identity of the request; a provider key enters as a keyed fingerprint (W-IDEM-7).
-fn identity(call: &Call, creation: &SessionCreation) -> Digest {
-    let key = creation
-        .extension
-        .model_provider
-        .as_ref()
-        .map(|bundle| bundle.api_key.expose());
-    let fingerprint = key.and_then(|key| {
-        call.core
-            .store
-            .fingerprints()
-            .fingerprint(&[b"session-provider", key])
-            .ok()
-    });
-    creation.identity(fingerprint.as_deref())
 }
 
 /// The answer to a repeated creation: the Session as it is now, or an empty stream (W-IDEM-4, S-CS-5).
@@ -156,11 +137,11 @@ async fn commit(
         configuration: configuration_id,
         placement: match creation.environment {
             domain::creation::EnvironmentRequest::None => Placement::None,
-            domain::creation::EnvironmentRequest::OpenaiHosted { .. } => Placement::OpenaiHosted,
+            domain::creation::EnvironmentRequest::OpenaiHosted(_) => Placement::OpenaiHosted,
         },
         connector: Connector::Daemon,
         metadata: creation.metadata,
-        vault_ids: Vec::new(),
+        vault_ids: resolved.vault_ids,
         input: creation.input,
     };
     let unit = CreateSession {

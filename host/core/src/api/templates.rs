@@ -95,8 +95,7 @@ async fn stored(
     })
 }
 
-/// As [`stored`], for preparation anywhere.
-pub(super) async fn store_content(
+async fn store_content(
     call: &Call,
     project: ProjectId,
     patch: PreparationPatch<Content>,
@@ -118,7 +117,7 @@ pub(super) async fn store_content(
     let stored = patch.with(|content: Content| {
         let blob = blobs.next();
         missing |= blob.is_none();
-        blob.unwrap_or_else(|| never(project, &content))
+        blob.unwrap_or_else(|| unstored(project, &content))
     });
     // `contents` and `with` walk one patch in one order; if they ever did not, nothing may be saved.
     match missing {
@@ -129,8 +128,8 @@ pub(super) async fn store_content(
     }
 }
 
-/// A name for nothing.
-fn never(project: ProjectId, content: &Content) -> BlobRef {
+/// Stands for bytes that are not stored, where only their being there counts.
+pub(super) fn unstored(project: ProjectId, content: &Content) -> BlobRef {
     let owner = BlobOwner::Inline {
         id: ContentId::NEVER,
     };

@@ -68,6 +68,30 @@ impl<C> Default for PreparationPatch<C> {
     }
 }
 
+impl<C> PreparationPatch<C> {
+    /// Leaves out what says nothing where there is no Template: null, and what is empty or the default anyway.
+    pub fn settle(&mut self) {
+        fn drop<T>(field: &mut Field<T>, is_nothing: impl Fn(&T) -> bool) {
+            if match field {
+                Field::Omitted | Field::Null => true,
+                Field::Value(value) => is_nothing(value),
+            } {
+                *field = Field::Omitted;
+            }
+        }
+        drop(&mut self.capability_directories, Vec::is_empty);
+        drop(&mut self.env, Variables::is_empty);
+        drop(&mut self.files, Vec::is_empty);
+        drop(&mut self.network, |network| *network == Network::default());
+        drop(&mut self.packages, |packages| {
+            packages.over(&Packages::default()) == Packages::default()
+        });
+        drop(&mut self.plugins, Vec::is_empty);
+        drop(&mut self.setup_commands, Vec::is_empty);
+        drop(&mut self.skills, Vec::is_empty);
+    }
+}
+
 /// What is stored of it in clear; variables and setup commands are sealed beside it (ENV-438, ENV-443).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -4,6 +4,7 @@
 mod auth;
 mod parse;
 mod replace;
+mod select;
 
 use crate::json::Opaque;
 use crate::{CredentialId, Timestamp, VaultId};
@@ -11,6 +12,7 @@ use crate::{CredentialId, Timestamp, VaultId};
 pub use auth::{AuthSecrets, AuthView, RefreshSecrets, RefreshView, TokenMethod};
 pub use parse::{CredentialCreation, VaultCreation};
 pub use replace::{AuthPatch, RefreshPatch, ReplaceFault};
+pub use select::{SelectFault, echoed, select};
 
 /// Longest name of a Vault or Credential, in bytes after trimming (VLT-022, CRD-001).
 pub const MAX_NAME: usize = 256;

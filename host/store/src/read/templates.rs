@@ -35,6 +35,19 @@ impl Reader<'_> {
         templates::opened(&mut conn, &self.store.inner.settings.keys, project, id).await
     }
 
+    /// A Template with its confidential part, for the Session that is made of it (ENV-444).
+    ///
+    /// # Errors
+    /// What the database says, or that it does not open.
+    pub async fn template_opened(
+        &self,
+        project: ProjectId,
+        id: TemplateId,
+    ) -> Result<Option<(Template, Confidential)>, StoreError> {
+        let mut conn = self.connection().await?;
+        templates::opened(&mut conn, &self.store.inner.settings.keys, project, id).await
+    }
+
     /// The Templates of a Project by creation (ENV-439).
     ///
     /// # Errors

@@ -69,6 +69,23 @@ impl Reader<'_> {
         vaults::credential(&mut conn, project, vault, id).await
     }
 
+    /// All Credentials of a Vault in use, for the Session that it is attached to (SEL-004).
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn active_credentials(&self, vault: VaultId) -> Result<Vec<Credential>, StoreError> {
+        let mut conn = self.connection().await?;
+        let rows = sqlx::query(
+            "SELECT id, vault_id, name, auth, created_at, updated_at FROM credentials \
+             WHERE vault_id = $1 AND status = $2 ORDER BY created_at, id",
+        )
+        .bind(vault.to_string())
+        .bind(Status::Active.word())
+        .fetch_all(&mut *conn)
+        .await?;
+        rows.iter().map(vaults::read_credential).collect()
+    }
+
     /// The Credentials of a Vault by creation, of one status if named.
     ///
     /// # Errors

@@ -29,5 +29,6 @@ mod registry;
 mod shapes;
 mod skills;
 mod streams;
+mod templates;
 mod text;
 mod vaults;

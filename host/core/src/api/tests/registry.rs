@@ -103,7 +103,7 @@ fn bad(
     answer(400, INV, code, param, message)
 }
 
-fn conflict(code: &'static str, message: &'static str) -> Expected {
+fn conflict(code: &'static str, message: impl Into<String>) -> Expected {
     answer(409, "conflict_error", Some(code), None, message)
 }
 
@@ -153,6 +153,12 @@ struct Ids {
     pending: String,
     skill: String,
     file: String,
+    /// With a Credential for one server and two for another.
+    vault: String,
+    credential: String,
+    /// A Credential of a Vault that is not attached, and of another Project.
+    unattached: String,
+    foreign: String,
 }
 
 fn one(sent: Sent, expected: Expected) -> Proof {
@@ -645,12 +651,63 @@ fn sessions(ids: &Ids) -> Vec<(&'static str, Proof)> {
     ]
 }
 
-/// Rows of credentials that a Session selects.
-fn selections() -> Vec<(&'static str, Proof)> {
-    const SELECTION: &str = "Vaults at Session creation";
-    ["E400-27", "E400-28", "E400-29", "E409-06"]
-        .map(|id| (id, Proof::Later(SELECTION)))
-        .into()
+/// Rows of Credentials that a Session selects.
+fn selections(ids: &Ids) -> Vec<(&'static str, Proof)> {
+    let create = |vaults: &str, credential: &str, url: &str| {
+        let credential = match credential {
+            "" => String::new(),
+            id => format!(r#","credential_id":"{id}""#),
+        };
+        post(
+            SESSIONS,
+            format!(
+                r#"{{"vault_ids":[{vaults}],"agent":{{"tools":[{{"type":"mcp","server_label":"l"{credential},"transport":{{"type":"http","server_url":"{url}"}}}}]}}}}"#
+            ),
+        )
+    };
+    let vault = format!(r#""{}""#, ids.vault);
+    let (one, own) = (&ids.credential, "https://one");
+    vec![
+        (
+            "E400-27",
+            self::one(
+                create("", one, own),
+                shape(None, "MCP credential_id requires an attached vault"),
+            ),
+        ),
+        (
+            "E400-28",
+            Proof::Sent(
+                [NEVER, "x", &ids.foreign, &ids.unattached]
+                    .map(|id| {
+                        let message =
+                            format!("MCP credential_id {id} was not found in an attached vault");
+                        (create(&vault, id, own), shape(None, message))
+                    })
+                    .into(),
+            ),
+        ),
+        (
+            "E400-29",
+            self::one(
+                create(&vault, one, "https://two"),
+                shape(
+                    None,
+                    format!("MCP credential_id {one} does not match server_url https://two"),
+                ),
+            ),
+        ),
+        (
+            "E409-06",
+            self::one(
+                create(&vault, "", "https://twice"),
+                conflict(
+                    "conflict_error",
+                    "multiple attached vault credentials match MCP server_url https://twice; specify credential_id",
+                ),
+            ),
+        ),
+    ]
 }
 
 /// Rows of lists, Files and Skills.
@@ -1051,7 +1108,7 @@ fn common() -> Vec<(&'static str, Proof)> {
 fn table(ids: &Ids) -> Vec<(&'static str, Proof)> {
     let mut table = shapes();
     table.extend(sessions(ids));
-    table.extend(selections());
+    table.extend(selections(ids));
     table.extend(lists(ids));
     table.extend(common());
     table
@@ -1073,6 +1130,29 @@ async fn answered(fixture: &Fixture, sent: &Sent) -> Answered {
     read(answer.await).await
 }
 
+async fn made(fixture: &Fixture, key: &str, path: &str, body: &str) -> String {
+    let made = fixture.send("POST", path, Some(key), Some(body)).await;
+    assert_eq!(made.status, 201, "{}", made.body);
+    made.json()["id"].as_str().unwrap().to_owned()
+}
+
+async fn vault(fixture: &Fixture, key: &str) -> String {
+    made(fixture, key, "/v1/vaults", "{}").await
+}
+
+async fn credential(fixture: &Fixture, key: &str, vault: &str, url: &str) -> String {
+    let body = format!(
+        r#"{{"name":"n","auth":{{"type":"static_bearer","mcp_server_url":"{url}","token":"t"}}}}"#
+    );
+    made(
+        fixture,
+        key,
+        &format!("/v1/vaults/{vault}/credentials"),
+        &body,
+    )
+    .await
+}
+
 both!(every_row_of_the_table_has_its_bytes);
 async fn every_row_of_the_table_has_its_bytes(database: TestDatabase) {
     let fixture = Fixture::on(database).await;
@@ -1086,6 +1166,10 @@ async fn every_row_of_the_table_has_its_bytes(database: TestDatabase) {
     let path = format!("/v1/skills/{skill}/versions");
     let uploaded = fixture.form(&path, Some(&fixture.key), &another).await;
     assert_eq!(uploaded.status, 200, "{}", uploaded.body);
+    let attached = vault(&fixture, &fixture.key).await;
+    for _ in 0..2 {
+        credential(&fixture, &fixture.key, &attached, "https://twice").await;
+    }
     let ids = Ids {
         session: fixture
             .session(r#"{"environment":{"type":"none"},"input":"hi"}"#)
@@ -1093,6 +1177,22 @@ async fn every_row_of_the_table_has_its_bytes(database: TestDatabase) {
         pending: fixture.session(r#"{"input":"hi"}"#).await,
         file: fixture.file("f", b"x").await,
         skill,
+        credential: credential(&fixture, &fixture.key, &attached, "https://one").await,
+        unattached: credential(
+            &fixture,
+            &fixture.key,
+            &vault(&fixture, &fixture.key).await,
+            "https://one",
+        )
+        .await,
+        foreign: credential(
+            &fixture,
+            &fixture.other,
+            &vault(&fixture, &fixture.other).await,
+            "https://one",
+        )
+        .await,
+        vault: attached,
     };
     let first = post(AGENTS, r#"{"model":"one"}"#).with("idempotency-key", "k");
     assert_eq!(answered(&fixture, &first).await.status, 201);
@@ -1132,6 +1232,10 @@ fn no_row_of_the_table_is_missing() {
         pending: id(),
         skill: id(),
         file: id(),
+        vault: id(),
+        credential: id(),
+        unattached: id(),
+        foreign: id(),
     };
     let mut there: Vec<_> = table(&ids).iter().map(|row| row.0.to_owned()).collect();
     there.sort_unstable();

@@ -200,7 +200,7 @@ async fn what_cannot_run_is_refused_and_nothing_is_written(database: TestDatabas
             "x_agents_core.harness_config".into(),
         ),
         (
-            r#"{"environment":{"type":"openai_hosted","skills":[{}]}}"#,
+            r#"{"environment":{"type":"openai_hosted","skills":[{"type":"skill_reference","skill_id":"s"}]}}"#,
             "environment.skills".into(),
         ),
         (r#"{"input":" \n"}"#, Value::Null),

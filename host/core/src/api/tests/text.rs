@@ -102,6 +102,10 @@ fn requests(ids: &Ids) -> Vec<(&'static str, String, Value, u16)> {
         "sandbox_image": "default", "env": {"A": "b"}, "setup_commands": [{"command": "c", "cwd": "/workspace"}]});
     let input = json!([{"type": "message", "role": "user", "content": [
         {"type": "input_text", "text": "t"}, {"type": "input_image", "image_url": "https://h/i"}]}]);
+    // Only the inline agent of a Session may carry credentials.
+    let mut tools = agent()["tools"].clone();
+    tools[2]["transport"]["authorization"] = "a".into();
+    tools[3]["transport"]["env"] = json!({"E": "e"});
     vec![
         ("AgentCreate", "/v1/agents".into(), agent(), 201),
         (
@@ -121,7 +125,7 @@ fn requests(ids: &Ids) -> Vec<(&'static str, String, Value, u16)> {
         (
             "SessionCreate",
             "/v1/agents/sessions".into(),
-            json!({"agent_id": "a", "agent": {"tools": agent()["tools"], "text": agent()["text"]}, "input": input,
+            json!({"agent_id": "a", "agent": {"tools": tools, "text": agent()["text"]}, "input": input,
                 "environment": hosted, "vault_ids": ["v"],
                 "x_agents_core": {"model_provider": agent()["x_agents_core"]["model_provider"]}}),
             400,
