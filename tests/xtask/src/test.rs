@@ -36,6 +36,7 @@ impl Surroundings {
             .env("BERTH_TEST_BIN", target().join("debug/berth"))
             .env("BERTH_TEST_SCRIPTED", target().join("debug/berth-scripted"))
             .env("BERTH_TEST_HARNESSES", &self.tools.harnesses)
+            .env("BERTH_TEST_NODE", &self.tools.node)
             .env("BERTH_TEST_POSTGRES_URL", &self.postgres.url)
             .env("BERTH_TEST_SKIPS", &self.skips);
     }

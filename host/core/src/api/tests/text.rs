@@ -131,6 +131,12 @@ fn requests(ids: &Ids) -> Vec<(&'static str, String, Value, u16)> {
             400,
         ),
         (
+            "SessionCreate",
+            "/v1/agents/sessions".into(),
+            json!({"environment": {"type": "self_hosted", "workspace_directory": "/w"}}),
+            400,
+        ),
+        (
             "SessionUpdate",
             format!("/v1/agents/sessions/{}", ids.session),
             json!({"metadata": {"k": "v"}}),
