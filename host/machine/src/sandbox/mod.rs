@@ -14,6 +14,7 @@ mod start;
 mod status;
 mod stop;
 mod types;
+mod view;
 
 use std::sync::OnceLock;
 

@@ -7,6 +7,7 @@
 mod chunk;
 mod close;
 mod connection;
+mod envelope;
 mod frame;
 pub mod limits;
 mod report;

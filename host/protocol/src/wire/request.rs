@@ -309,7 +309,7 @@ macro_rules! requests {
             }
 
             pub(super) fn read_body(kind: RequestType, body: &str) -> Result<Self, super::frame::Place> {
-                Ok(match kind { $(RequestType::$name => Operation::$name(super::frame::read(body)?),)* })
+                Ok(match kind { $(RequestType::$name => Operation::$name(super::envelope::read(body)?),)* })
             }
         }
     };

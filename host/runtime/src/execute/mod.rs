@@ -11,9 +11,11 @@
 mod executor;
 mod fill;
 mod framing;
+mod interface;
 mod journal;
 mod perform;
 mod process;
 mod run;
 
-pub use executor::{Executor, Order, Programs, Report, Reported, Setup};
+pub use executor::Executor;
+pub use interface::{Order, Programs, Report, Reported, Setup};
