@@ -109,7 +109,7 @@ async fn write(
         "INSERT INTO write_operations (id, project_id, key_id, action, resource_type, resource_id, parent_id, \
          request_id, trace_id, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
     )
-    .bind(Uuid::new_v4().to_string())
+    .bind(Uuid::now_v7().to_string())
     .bind(project.to_string())
     .bind(by.key.to_string())
     .bind(operation.action)
@@ -149,7 +149,7 @@ pub(crate) async fn audit(
         "INSERT INTO audit_log (id, project_id, admin_credential_id, actor_label, action, resource_type, resource_id, \
          request_id, trace_id, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
     )
-    .bind(Uuid::new_v4().to_string())
+    .bind(Uuid::now_v7().to_string())
     .bind(project.map(|id| id.to_string()))
     .bind(by.credential_id.clone())
     .bind(by.actor_label.clone())

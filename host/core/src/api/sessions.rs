@@ -129,7 +129,7 @@ async fn commit(
     let keyed = key.is_some();
     let stream = creation.stream;
     let admitted = !creation.input.is_empty();
-    let configuration_id = ConfigurationId::new(uuid::Uuid::new_v4());
+    let configuration_id = ConfigurationId::new(uuid::Uuid::now_v7());
     let new = NewSession {
         id: SessionId::new(uuid::Uuid::new_v4()),
         project_id: project,

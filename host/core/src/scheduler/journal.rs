@@ -151,14 +151,11 @@ impl Journal {
 
     /// Commits everything that has arrived, so that nothing reported is lost by the end of the Turn (RP-11.9).
     pub(super) async fn flush(&mut self, shared: &Shared) {
-        loop {
+        // As much as is there now: a Run that reports without a pause would else never let its end be written.
+        for _ in 0..self.held.len() + self.feed.len() {
             let signal = self.held.pop_front().or_else(|| self.feed.try_recv().ok());
-            match signal {
-                Some(RunSignal::Events { seq, events }) => {
-                    self.append(shared, seq, events).await;
-                }
-                Some(_) => {}
-                None => return,
+            if let Some(RunSignal::Events { seq, events }) = signal {
+                self.append(shared, seq, events).await;
             }
         }
     }

@@ -50,6 +50,11 @@ impl Slots {
         }
     }
 
+    /// Places that are free now.
+    pub(super) fn places(&self) -> usize {
+        self.places.available_permits()
+    }
+
     /// A place became free while somebody had been turned away; one notice for any number of them.
     pub(super) async fn freed(&self) {
         self.freed.notified().await;

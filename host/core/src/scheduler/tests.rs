@@ -268,7 +268,7 @@ async fn a_message_and_a_cancel_are_heard_while_a_run_reports_without_a_pause() 
         settings: SchedulerSettings {
             concurrency: 1,
             owner,
-            drain: SOON,
+            drain: Duration::from_secs(1),
             write_audit_retention: Duration::from_secs(3600),
             installation: store.installation(),
             runtime_url: nobody,
@@ -286,6 +286,13 @@ async fn a_message_and_a_cancel_are_heard_while_a_run_reports_without_a_pause() 
         }
     };
     timeout(SOON, talking).await.expect("the Run talks");
+
+    // The one place is taken: what waits for it is neither read nor bound, however often the scans come by.
+    let later = api
+        .session(r#"{"environment":{"type":"none"},"input":"talk later"}"#)
+        .await;
+    tokio::time::sleep(super::tick::TICK * 2).await;
+    assert_eq!(store.read().bindings(device).await.unwrap().len(), 1);
 
     let message = r#"{"events":[{"type":"agent.session.input.message","input":[{"role":"user","content":[{"type":"input_text","text":"listen"}]}]}]}"#;
     let answer = api.post(&format!("{path}/events"), message).await;
@@ -311,6 +318,15 @@ async fn a_message_and_a_cancel_are_heard_while_a_run_reports_without_a_pause() 
         }
     };
     timeout(SOON, over).await.expect("the Turn is cancelled");
+    let begun = async {
+        let path = format!("/v1/agents/sessions/{later}/turns");
+        while api.get(&path).await.json()["data"][0]["status"] != "in_progress" {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(SOON, begun)
+        .await
+        .expect("the place that is free again is taken");
     stop.cancel();
     timeout(SOON, running).await.expect("it drains").unwrap();
 }

@@ -13,11 +13,14 @@ use super::Shared;
 use super::actors::Actors;
 
 /// Period of every scan here.
-const TICK: Duration = Duration::from_secs(1);
+pub(super) const TICK: Duration = Duration::from_secs(1);
 /// Due reservations of one tick (SC-3.1).
 const DUE: u32 = 32;
 /// Candidates of one page (scheduler 3).
 const CANDIDATES: u32 = 100;
+/// Queued Turns that one scan looks at for each free place: more than one, since some may wait for a Runtime that is away, and
+/// not all, since each look costs several reads.
+const PER_PLACE: u32 = 16;
 
 /// Runs until the ownership ends.
 pub(super) async fn run(shared: Arc<Shared>, actors: Arc<Actors>) {
@@ -111,18 +114,17 @@ async fn scan_turns(
     actors: &Arc<Actors>,
     cursors: &mut Cursors,
 ) -> Result<(), StoreError> {
-    let mut page = shared
-        .store
-        .read()
-        .queued_turns(cursors.turn, CANDIDATES)
-        .await?;
-    if page.is_empty() && cursors.turn.take().is_some() {
-        page = shared.store.read().queued_turns(None, CANDIDATES).await?;
+    // Without a place nothing can begin, however much waits; the place that is freed asks for this scan (SC-3.4).
+    if !shared.slots.has_place() {
+        return Ok(());
     }
-    cursors.turn = page
-        .last()
-        .copied()
-        .filter(|_| page.len() == CANDIDATES as usize);
+    let places = u32::try_from(shared.slots.places()).unwrap_or(CANDIDATES);
+    let most = places.saturating_mul(PER_PLACE).min(CANDIDATES);
+    let mut page = shared.store.read().queued_turns(cursors.turn, most).await?;
+    if page.is_empty() && cursors.turn.take().is_some() {
+        page = shared.store.read().queued_turns(None, most).await?;
+    }
+    cursors.turn = page.last().copied().filter(|_| page.len() == most as usize);
     for turn in page {
         actors.wake(shared, turn.session);
     }
