@@ -10,7 +10,7 @@ import urllib.request
 import pytest
 
 import berth
-from berth import MODEL
+from berth import MODEL, until
 from conftest import client_of
 from test_sessions import settled
 
@@ -52,6 +52,30 @@ def test_sessions_are_shown_without_content(core):
     assert session.id in core.cli("session", "list").stdout
     shown = core.cli("session", "show", session.id, "--json").stdout
     assert json.loads(shown)["status"] == "idle" and "secret sentence" not in shown
+
+
+def test_a_project_that_is_not_there_is_no_empty_list(core):
+    listed = core.cli("session", "list", "--project", "ffffffff-ffff-ffff-ffff-ffffffffffff", check=False)
+    assert listed.returncode == 1 and "not found" in listed.stderr.lower(), (listed.stdout, listed.stderr)
+
+
+def test_a_missing_harness_is_named_where_an_operator_looks(tmp_path, start_core):
+    """Without a harness nothing begins; `session show` says which one, and once it is there what waited for it runs."""
+    (tmp_path / "nothing").mkdir()
+    core = start_core(harnesses=tmp_path / "nothing")
+    create = client_of(core).beta.agents.sessions.create
+    hosted, plain = (create(agent={"model": MODEL}, environment={"type": kind}, input="x").id for kind in ("openai_hosted", "none"))
+
+    def shown(session):
+        return core.cli("session", "show", session).stdout
+
+    until(lambda: "environment_provisioning_failed" in shown(hosted), "the Environment fails")
+    assert "the selected Harness is unavailable. Install" in shown(hosted)
+    until(lambda: "berth harness install codex" in shown(plain), "what the Turn waits for is told")
+    assert client_of(core).beta.agents.sessions.turns.list(plain).data[0].status == "queued"
+    berth.share(berth.scripted_harness(tmp_path / "h") / "codex", core.folder / "harnesses" / "codex")
+    assert settled(client_of(core), plain).status == "idle"
+    assert "waits" not in shown(plain)
 
 
 def test_a_folder_in_use_names_its_process(core):

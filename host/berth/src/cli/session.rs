@@ -125,9 +125,26 @@ fn print_picture(picture: &Value) {
             show::text(&failure["source"]),
             show::time(&failure["failed_at"])
         );
-        if failure["params"].is_object() {
+        if let Some(reason) = failure["reason"].as_str() {
+            say!("             {reason}");
+        }
+        if failure["params"]
+            .as_object()
+            .is_some_and(|params| params.values().any(|value| !value.is_null()))
+        {
             say!("             {}", failure["params"]);
         }
+    }
+    let waiting = &picture["diagnostics"]["waiting"];
+    let harness = show::text(&waiting["harness"]);
+    match waiting["code"].as_str() {
+        Some("harness_unavailable") => say!(
+            "waits        for the harness {harness}: `berth harness list` says why it cannot run, `berth harness install {harness}` installs it"
+        ),
+        Some(_) => say!(
+            "waits        for its Runtime to connect; if it does not, the log of `berth serve` says why"
+        ),
+        None => {}
     }
     for turn in picture["turns"].as_array().into_iter().flatten() {
         say!(

@@ -17,7 +17,7 @@ use super::error::{AdminError, ApiError, ContentError};
 use super::gate::{self, JsonBody};
 use super::query::{self, Page};
 use super::route::{BodyRule, Known, Space, Table};
-use super::{auth, rows};
+use super::{admin, auth, rows};
 use crate::http::accept::Answer;
 use crate::http::canonical::canonical;
 use crate::state::Core;
@@ -77,7 +77,11 @@ impl Api {
         };
         let core = self.core.clone();
         let params = known.into_params();
-        (row.handler)(Call {
+        let handler = row.handler;
+        let of_project = row.list.is_some()
+            && space == Space::Admin
+            && params.iter().any(|(name, _)| name == "project_id");
+        let call = Call {
             core,
             caller,
             parts,
@@ -86,8 +90,12 @@ impl Api {
             body,
             raw: SyncWrapper::new(raw),
             request,
-        })
-        .await
+        };
+        if of_project {
+            // An application always has a Project; an administrator may have misspelt one, which is not an empty list.
+            admin::projects::existing(&call, call.id("project_id")).await?;
+        }
+        handler(call).await
     }
 }
 

@@ -59,6 +59,11 @@ enum EngineHostError {
     Io(#[from] std::io::Error),
 }
 
+/// The shared Runtime of an installation has the same number as it.
+pub(crate) fn shared_device(installation: InstallationId) -> DeviceId {
+    DeviceId::new(installation.uuid())
+}
+
 impl EngineHost {
     /// Nothing is started before the first [`EngineHost::device`].
     pub fn new(
@@ -78,7 +83,7 @@ impl EngineHost {
 
     /// The device of the shared Runtime; stable for the life of the installation.
     pub fn device_id(&self) -> DeviceId {
-        DeviceId::new(self.settings.installation.uuid())
+        shared_device(self.settings.installation)
     }
 
     /// The device if its daemon is connected and offers the harness. Starts the daemon when there is none.

@@ -15,7 +15,7 @@ mod bootstrap;
 mod capture;
 mod configuration;
 mod connections;
-mod engine_host;
+pub(crate) mod engine_host;
 mod facts;
 mod hosting;
 mod initialize;

@@ -3,20 +3,24 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use domain::environment::FailureReason;
+use domain::configuration::EnvironmentConfiguration;
+use domain::diagnostics::{self, Code, Diagnosis, Source};
 use domain::item::Item;
-use domain::reservation::{Reservation, ReservationFailure, ReservationState};
-use domain::run::FailureCode;
 use domain::session::{SessionStatus, project};
-use domain::turn::{FailureClass, Outcome, Turn, TurnFailure, TurnState, TurnStatus};
+use domain::turn::{Turn, TurnState, TurnStatus};
 use domain::{SessionState, Timestamp};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+
+use store::read::SessionRecord;
 
 use super::projects::rfc3339;
 use crate::api::call::{Call, Reply};
 use crate::api::error::{AdminError, ApiError};
 use crate::api::failure::read_failed;
+use crate::peer::Peers;
+use crate::scheduler::engine_host::shared_device;
+use crate::state::Core;
 
 /// Most Items of a Turn (S-DIA-3).
 const MAX_ITEMS: u32 = 1000;
@@ -29,6 +33,15 @@ struct SessionJson {
     session_id: String,
     status: SessionStatus,
     failure: Option<FailureJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiting: Option<WaitingJson>,
+}
+
+/// What a queued Turn waits for.
+#[derive(Serialize)]
+struct WaitingJson {
+    code: &'static str,
+    harness: String,
 }
 
 #[derive(Serialize)]
@@ -49,6 +62,8 @@ struct FailureJson {
     turn_id: Option<String>,
     code: &'static str,
     params: Map<String, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
     failed_at: Option<String>,
 }
 
@@ -64,11 +79,11 @@ struct ItemJson {
 pub(crate) async fn session(call: Call) -> Result<Reply, ApiError> {
     let reader = call.core.store.read();
     let found = within(reader.session(call.id("project_id"), call.id("session_id"))).await?;
-    let state = found.ok_or(AdminError::NotFound)?.state;
+    let record = found.ok_or(AdminError::NotFound)?;
+    let waiting = waiting(&call.core, &record);
+    let state = record.state;
     let shown = project(&state);
-    let failure = (shown.status == SessionStatus::Failed)
-        .then(|| session_failure(&state))
-        .flatten();
+    let failure = session_failure(&state);
     let session_id = state.session.id.to_string();
     Reply::json(
         StatusCode::OK,
@@ -77,6 +92,7 @@ pub(crate) async fn session(call: Call) -> Result<Reply, ApiError> {
             session_id,
             status: shown.status,
             failure,
+            waiting,
         },
     )
 }
@@ -109,127 +125,93 @@ async fn within<T>(
     }
 }
 
-/// Provisioning failure, then input activity, then the latest root Turn (S-DIA-2).
-fn session_failure(state: &SessionState) -> Option<FailureJson> {
-    if let Some(failure) = state
-        .environment
+/// Why the queued Turn of a Session without an Environment does not begin, as the owner of execution knows without asking
+/// anybody (S-DIA-1); a hosted one that lacks its harness fails instead (ENV-353).
+fn waiting(core: &Core, record: &SessionRecord) -> Option<WaitingJson> {
+    let queued = record
+        .state
+        .turn
         .as_ref()
-        .and_then(|environment| environment.failure)
-    {
-        return Some(FailureJson {
-            source: "environment",
-            turn_id: None,
-            code: "environment_provisioning_failed",
-            params: step(failure.reason),
-            failed_at: Some(rfc3339(failure.at)),
-        });
-    }
-    let newest = state.turn.as_ref().map(|turn| turn.work_seq);
-    let reservation = state
-        .reservation
-        .as_ref()
-        .filter(|reservation| newest.is_none_or(|seq| reservation.work_seq > seq));
-    match reservation
-        .and_then(|reservation| Some((input_code(reservation)?, reservation.settled_at)))
-    {
-        Some((code, at)) => Some(FailureJson {
-            source: "environment_input",
-            turn_id: None,
-            code,
-            params: Map::new(),
-            failed_at: at.map(rfc3339),
-        }),
-        None => state.turn.as_ref().and_then(turn_failure),
-    }
-}
-
-fn input_code(reservation: &Reservation) -> Option<&'static str> {
-    match reservation.state {
-        ReservationState::Expired => Some("environment_connection_timeout"),
-        ReservationState::Failed {
-            reason: ReservationFailure::Preparation,
-        } => Some("runtime_preparation_failed"),
-        ReservationState::Failed {
-            reason: ReservationFailure::Environment,
-        } => Some("environment_unavailable"),
-        ReservationState::Pending
-        | ReservationState::Admitted { .. }
-        | ReservationState::Cancelled => None,
-    }
-}
-
-/// OPS-052.
-fn step(reason: FailureReason) -> Map<String, Value> {
-    let (step, index, exit_code) = match reason {
-        FailureReason::Setup { index, exit_code } => (Some("setup"), Some(index), Some(exit_code)),
-        FailureReason::Python { exit_code } => (Some("python"), None, Some(exit_code)),
-        FailureReason::Npm { exit_code } => (Some("npm"), None, Some(exit_code)),
-        FailureReason::File => (Some("file"), None, None),
-        FailureReason::Skill => (Some("skill"), None, None),
-        FailureReason::HarnessUnavailable | FailureReason::Incomplete => (None, None, None),
-    };
-    [
-        ("step", json!(step)),
-        ("index", json!(index)),
-        ("exit_code", json!(exit_code)),
-    ]
-    .into_iter()
-    .map(|(name, value)| (name.to_owned(), value))
-    .collect()
-}
-
-fn turn_failure(turn: &Turn) -> Option<FailureJson> {
-    let TurnState::Ended {
-        outcome: Outcome::Failed { cause },
-        at,
-        ..
-    } = &turn.state
-    else {
+        .is_some_and(|turn| turn.state == TurnState::Queued);
+    let owned = core.store.lease().borrow().is_some();
+    if !queued || !owned || record.configuration.environment != EnvironmentConfiguration::None {
         return None;
+    }
+    let harness = &record.configuration.harness;
+    let peer = core.gateway.of(shared_device(core.store.installation()));
+    let offers = peer.map(|peer| peer.offers()).unwrap_or_default();
+    let code = if offers.is_empty() {
+        "runtime_unavailable"
+    } else if offers
+        .iter()
+        .any(|offer| offer.id == *harness && offer.available)
+    {
+        return None;
+    } else {
+        "harness_unavailable"
     };
-    let (code, params) = turn_code(*cause);
-    Some(FailureJson {
-        source: "turn",
-        turn_id: Some(turn.id.to_string()),
+    Some(WaitingJson {
         code,
-        params,
-        failed_at: Some(rfc3339(*at)),
+        harness: harness.to_string(),
     })
 }
 
-/// S-DIA-5.
-fn turn_code(cause: TurnFailure) -> (&'static str, Map<String, Value>) {
-    let code = match cause {
-        TurnFailure::EngineFailed { class: Some(class) } => return class_code(class),
-        TurnFailure::EngineFailed { class: None } => "harness_error",
-        TurnFailure::PreparationStartFailed => "runtime_preparation_failed",
-        TurnFailure::DeviceDisconnected | TurnFailure::EventStreamIncomplete => {
-            "runtime_disconnected"
-        }
-        TurnFailure::DeliveryUnknown
-        | TurnFailure::InputOutcomeUnknown
-        | TurnFailure::FunctionResultUnconfirmed
-        | TurnFailure::CancelUnconfirmed
-        | TurnFailure::CancelOutcomeUnavailable => "delivery_unconfirmed",
-        TurnFailure::InputNotApplied => "input_rejected",
-        TurnFailure::FunctionResultInvalid | TurnFailure::FunctionCallInvalid => {
-            "executor_protocol_error"
-        }
-        TurnFailure::EventPersistenceFailed | TurnFailure::ArtifactCaptureFailed => {
-            "core_storage_failed"
-        }
-        TurnFailure::ExecutionInterrupted => "execution_interrupted",
-    };
-    (code, Map::new())
+/// The failure of the Session itself, with the sentence that its application reads where there is one (S-ENV-4).
+fn session_failure(state: &SessionState) -> Option<FailureJson> {
+    let Diagnosis {
+        source,
+        code,
+        failed_at,
+    } = diagnostics::of_session(state)?;
+    let shown = failure(source, code, failed_at);
+    let environment = state
+        .environment
+        .as_ref()
+        .filter(|_| source == Source::Environment);
+    let reason = environment.and_then(|environment| Some(environment.failure?.reason.to_string()));
+    Some(FailureJson { reason, ..shown })
 }
 
-/// The class that the harness told, by its own name.
-fn class_code(class: FailureClass) -> (&'static str, Map<String, Value>) {
-    let mut params = Map::new();
-    if class.code == FailureCode::ConnectionFailed {
-        params.insert("http_status".to_owned(), json!(class.http_status));
+fn turn_failure(turn: &Turn) -> Option<FailureJson> {
+    let code = diagnostics::of_turn(turn)?;
+    Some(failure(Source::Turn(turn.id), code, turn.completed_at()))
+}
+
+fn failure(source: Source, code: Code, at: Option<Timestamp>) -> FailureJson {
+    let (source, turn_id) = match source {
+        Source::Turn(id) => ("turn", Some(id.to_string())),
+        Source::Environment => ("environment", None),
+        Source::EnvironmentInput => ("environment_input", None),
+    };
+    FailureJson {
+        source,
+        turn_id,
+        code: code.as_str(),
+        params: params(code),
+        reason: None,
+        failed_at: at.map(rfc3339),
     }
-    (class.code.as_str(), params)
+}
+
+/// OPS-052, S-DIA-5.
+fn params(code: Code) -> Map<String, Value> {
+    let known = match code {
+        Code::ConnectionFailed { http_status } => vec![("http_status", json!(http_status))],
+        Code::EnvironmentProvisioningFailed {
+            step,
+            index,
+            exit_code,
+        } => vec![
+            ("step", json!(step)),
+            ("index", json!(index)),
+            ("exit_code", json!(exit_code)),
+        ],
+        _ => Vec::new(),
+    };
+    known
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
 }
 
 /// Receipt times, not native ones (S-DIA-4).

@@ -108,7 +108,6 @@ pub(crate) async fn archive(call: Call) -> Result<Reply, ApiError> {
 /// `GET /core/v1/projects/{project_id}/keys`
 pub(crate) async fn keys(call: Call) -> Result<Reply, ApiError> {
     let id: ProjectId = call.id("project_id");
-    existing(&call, id).await?;
     let found = call
         .core
         .store
@@ -166,7 +165,7 @@ pub(crate) async fn revoke(call: Call) -> Result<Reply, ApiError> {
 }
 
 /// A Project that exists, archived or not.
-pub(super) async fn existing(call: &Call, id: ProjectId) -> Result<(), ApiError> {
+pub(in crate::api) async fn existing(call: &Call, id: ProjectId) -> Result<(), ApiError> {
     let found = call
         .core
         .store

@@ -3,6 +3,8 @@
 use store::testing::TestDatabase;
 
 use super::fixture::{CORE_KEY, Fixture};
+use crate::api::route::Space;
+use crate::api::rows;
 
 both!(every_resource_reads_the_same_from_both_sides_and_its_deletion_is_audited);
 async fn every_resource_reads_the_same_from_both_sides_and_its_deletion_is_audited(
@@ -222,4 +224,32 @@ async fn writes_are_recorded_by_key_and_page_by_cursor(database: TestDatabase) {
         .await
         .json();
     assert_eq!(none["data"].as_array().unwrap().len(), 0);
+}
+
+both!(a_list_of_a_project_that_is_not_there_is_no_empty_list);
+async fn a_list_of_a_project_that_is_not_there_is_no_empty_list(database: TestDatabase) {
+    // OPS-006: a misspelt Project would else look like one without anything in it.
+    let fixture = Fixture::on(database).await;
+    let mut lists = 0;
+    for row in rows::table().rows() {
+        if row.space != Space::Admin || row.list.is_none() || !row.path.contains("{project_id}") {
+            continue;
+        }
+        lists += 1;
+        for project in ["ffffffff-ffff-ffff-ffff-ffffffffffff", "default"] {
+            let segments = row.path.split('/').map(|segment| match segment {
+                "{project_id}" => project,
+                parameter if parameter.starts_with('{') => "ffffffff-ffff-ffff-ffff-ffffffffffff",
+                segment => segment,
+            });
+            let path = segments.collect::<Vec<_>>().join("/");
+            let answer = fixture.send("GET", &path, Some(CORE_KEY), None).await;
+            assert_eq!(
+                (answer.status, answer.json()["error"]["code"].as_str()),
+                (404, Some("not_found")),
+                "{path}"
+            );
+        }
+    }
+    assert!(lists > 8, "the table has only {lists} such lists");
 }
