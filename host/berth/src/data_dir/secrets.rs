@@ -46,7 +46,10 @@ impl Secrets {
         if first_start {
             make_all(folder)?;
         }
-        let credential = read_secret(&folder.join(CREDENTIAL_KEY)).context("the service key is missing; without it the stored secrets cannot be opened, so put the file back from the back-up of this folder")?;
+        let credential = kept_secret(
+            &folder.join(CREDENTIAL_KEY),
+            "the service key is missing; without it the stored secrets cannot be opened, so put the file back from the back-up of this folder",
+        )?;
         let bytes = STANDARD
             .decode(credential.expose())
             .ok()
@@ -97,12 +100,11 @@ fn owner(folder: &Path) -> anyhow::Result<OwnerId> {
 
 fn core_key(folder: &Path) -> anyhow::Result<Secret> {
     let path = folder.join(CORE_KEY);
-    let key = read_secret(&path).with_context(|| {
-        format!(
-            "the Core key is missing; put {} back, or write a new one there",
-            path.display()
-        )
-    })?;
+    let missing = format!(
+        "the Core key is missing; put {} back, or write a new one there",
+        path.display()
+    );
+    let key = kept_secret(&path, &missing)?;
     // OPS-004
     if key.len() < 32 || key.expose().iter().any(u8::is_ascii_whitespace) {
         bail!(
@@ -137,6 +139,15 @@ fn random() -> anyhow::Result<[u8; 32]> {
     getrandom::fill(&mut bytes)
         .map_err(|error| anyhow::anyhow!("the system gives no random bytes: {error}"))?;
     Ok(bytes)
+}
+
+/// A secret that this folder must have: says what to do if it is not there, and what is wrong with it if it is.
+fn kept_secret(path: &Path, missing: &str) -> anyhow::Result<Secret> {
+    if path.try_exists().unwrap_or(true) {
+        read_secret(path)
+    } else {
+        bail!("{missing}");
+    }
 }
 
 /// Reads a file that holds one secret; a line end after it does not count.
@@ -201,6 +212,23 @@ mod tests {
         std::fs::remove_file(folder.path().join(CREDENTIAL_KEY)).unwrap();
         assert!(Secrets::open(folder.path()).is_err());
         assert!(!folder.path().join(CREDENTIAL_KEY).exists());
+    }
+
+    #[test]
+    fn a_kept_secret_is_missing_only_when_it_is_not_there() {
+        for name in [CREDENTIAL_KEY, CORE_KEY] {
+            let folder = tempfile::tempdir().unwrap();
+            Secrets::open(folder.path()).unwrap();
+            let path = folder.path().join(name);
+            let said = || Secrets::open(folder.path()).err().unwrap().to_string();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+            assert!(said().contains("chmod 600"), "{}", said());
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+            std::fs::write(&path, "").unwrap();
+            assert!(said().contains("is empty"), "{}", said());
+            std::fs::remove_file(&path).unwrap();
+            assert!(said().contains("is missing"), "{}", said());
+        }
     }
 
     #[test]
