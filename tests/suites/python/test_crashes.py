@@ -24,7 +24,14 @@ HOSTED = [
     "SettleRun.before", "SettleRun.after", "workspace_export.sent",
     "FinishTurn.before", "FinishTurn.after", "settle_run.answered",
 ]
-NONE = ["BindDevice.before", "BindDevice.after", "ClaimTurn.before"]
+NONE = [
+    "CreateSession.before", "CreateSession.after",
+    "PutSharedDevice.before", "PutSharedDevice.after",
+    "BindDevice.before", "BindDevice.after",
+    "ClaimTurn.before", "ClaimTurn.after", "execution_start.sent",
+    "AppendRun.before", "AppendRun.after",
+    "SettleRun.before", "SettleRun.after", "settle_run.answered",
+]
 POINTS = [("openai_hosted", point) for point in HOSTED] + [("none", point) for point in NONE]
 LATER = ["AdmitInput.before", "AdmitInput.after", "run_input.sent", "ConfirmInput.before", "ConfirmInput.after"]
 CANCEL = ["AdmitInput.before", "AdmitInput.after", "run_cancel.sent", "FinishTurn.before", "FinishTurn.after"]
@@ -85,9 +92,16 @@ def test_a_crash_loses_and_repeats_nothing(core, placement, point):
     first = turns[0].status
 
     client.beta.agents.sessions.events.create(session["id"], events=[message("and the next?")])
-    settled(client, session["id"], turns=2)
+    until(lambda: len(ended := client.beta.agents.sessions.turns.list(session["id"]).data) == 2 and ended[0].status in TERMINAL, "the next Turn ends")
     after = client.beta.agents.sessions.turns.list(session["id"], order="asc").data
-    assert [turn.status for turn in after] == [first, "completed"]
+    if placement == "none" and point in ("ClaimTurn.after", "execution_start.sent") and not native_starts(core):
+        # The shared Runtime ended with its Core, and a recorded start that came before any native work is never made up for
+        # by a new history (HIS-006, RP-10.19).
+        assert [turn.status for turn in after] == ["failed", "failed"]
+        assert cause(core, session["id"]) == "engine_failed"
+        assert native_starts(core, "and the next?") == [], "a new history took the place of the lost one"
+    else:
+        assert [turn.status for turn in after] == [first, "completed"]
 
 
 @pytest.mark.parametrize("placement", ["openai_hosted", "none"])
