@@ -30,7 +30,7 @@ NONE = [
     "BindDevice.before", "BindDevice.after",
     "ClaimTurn.before", "ClaimTurn.after", "execution_start.sent",
     "AppendRun.before", "AppendRun.after",
-    "SettleRun.before", "SettleRun.after", "settle_run.answered",
+    "FinishTurn.before", "FinishTurn.after",
 ]
 POINTS = [("openai_hosted", point) for point in HOSTED] + [("none", point) for point in NONE]
 LATER = ["AdmitInput.before", "AdmitInput.after", "run_input.sent", "ConfirmInput.before", "ConfirmInput.after"]
@@ -98,7 +98,7 @@ def test_a_crash_loses_and_repeats_nothing(core, placement, point):
         # The shared Runtime ended with its Core, and a recorded start that came before any native work is never made up for
         # by a new history (HIS-006, RP-10.19).
         assert [turn.status for turn in after] == ["failed", "failed"]
-        assert cause(core, session["id"]) == "engine_failed"
+        assert cause(core, session["id"]) == "preparation_start_failed"
         assert native_starts(core, "and the next?") == [], "a new history took the place of the lost one"
     else:
         assert [turn.status for turn in after] == [first, "completed"]

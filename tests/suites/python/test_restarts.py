@@ -5,6 +5,8 @@ import json
 import os
 import re
 import signal
+import threading
+import time
 
 import pytest
 
@@ -114,3 +116,26 @@ def test_an_idle_executor_is_closed_and_resumed(tmp_path, start_core):
     assert said[0].content[0].text == "2", "the history was not resumed"
     requests = next(server.workspace(session.id).rglob("requests.jsonl")).read_text().splitlines()
     assert len({json.loads(line)["pid"] for line in requests}) == 2, "it was the same process"
+
+
+def test_a_harness_that_is_away_for_a_while_only_delays_its_sessions(tmp_path, start_core):
+    """A Runtime that comes back without the harness is not turned away for good; the Turn begins when the harness is there again."""
+    core = start_core(harnesses=berth.scripted_harness(tmp_path / "h"))
+    client = client_of(core)
+    session = client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": "openai_hosted"}, input="first").id
+    settled(client, session)
+    here, away = core.folder / "harnesses" / "codex", tmp_path / "away"
+    here.rename(away)
+    # The daemon looks every five seconds, and greets the new Core without the harness.
+    time.sleep(7)
+    core.stop()
+    core.start()
+    sending = threading.Thread(target=lambda: client.beta.agents.sessions.events.create(session, events=[message("second")]))
+    sending.start()
+    time.sleep(3)
+    assert len(client.beta.agents.sessions.turns.list(session).data) == 1, "a Turn began without its harness"
+    away.rename(here)
+    sending.join(60)
+    assert not sending.is_alive(), (core.log_tail(), [log.read_text()[-3000:] for log in core.folder.rglob("daemon.log")])
+    settled(client, session, turns=2)
+    assert last_turn(client, session).status == "completed", core.log_tail()

@@ -109,6 +109,13 @@ pub trait Peer: Send + Sync + Debug {
     /// What the Runtime offers now; empty before its first declaration (RP-3.9).
     fn offers(&self) -> Vec<HarnessOffer>;
 
+    /// It offers this harness, and the harness can run there.
+    fn can_run(&self, harness: &HarnessId) -> bool {
+        self.offers()
+            .iter()
+            .any(|offer| offer.id == *harness && offer.available)
+    }
+
     /// Whether this socket has bound exactly this authority (RP-8.1).
     fn is_bound(&self, binding: &Binding) -> bool;
 

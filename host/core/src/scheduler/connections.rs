@@ -8,7 +8,7 @@ use std::time::Duration;
 use domain::ConnectionId;
 use domain::binding::Binding;
 use domain::configuration::EnvironmentConfiguration;
-use domain::run;
+use domain::run::{self, HarnessId, RefusalCode};
 use protocol::wire::CloseReason;
 use store::StoreError;
 use store::units::environment::AckRelease;
@@ -125,16 +125,35 @@ async fn bind(shared: &Shared, peer: &dyn Peer, binding: &Binding) -> Result<(),
         EnvironmentConfiguration::None => None,
         EnvironmentConfiguration::OpenaiHosted(_) => Some(WORKSPACE.to_owned()),
     };
-    match peer.bind(authority, configuration.harness, workspace).await {
-        Answer::Done(()) => {
-            shared.initialize.notify_one();
-            shared.scan.notify_one();
-        }
-        Answer::Rejected(code) => {
-            tracing::error!(session = %binding.session_id, ?code, "a Runtime refused its Session");
-            peer.close(CloseReason::BindingConflict);
-        }
-        Answer::Failed { .. } | Answer::Unanswered(_) => {}
+    if ask_to_bind(peer, authority, configuration.harness, workspace).await {
+        shared.scan.notify_one();
     }
+    shared.initialize.notify_one();
     Ok(())
+}
+
+/// Binds a Session to a Runtime; whether it is bound now. A Runtime without the harness is not asked: it would refuse, and a
+/// refusal parks it for good. A new Environment fails of this (N2); what is initialized waits until the Runtime greets again,
+/// with the harness.
+pub(super) async fn ask_to_bind(
+    peer: &dyn Peer,
+    authority: run::Binding,
+    harness: HarnessId,
+    workspace: Option<String>,
+) -> bool {
+    if !peer.can_run(&harness) {
+        return false;
+    }
+    match peer.bind(authority, harness, workspace).await {
+        Answer::Done(()) => true,
+        // It went away just now; the Runtime declares that next.
+        Answer::Rejected(RefusalCode::HarnessUnavailable) => false,
+        Answer::Rejected(code) => {
+            // It can never serve this Session (RP-8.3).
+            tracing::error!(session = %authority.session, ?code, "a Runtime refused its Session");
+            peer.close(CloseReason::BindingConflict);
+            false
+        }
+        Answer::Failed { .. } | Answer::Unanswered(_) => false,
+    }
 }

@@ -90,11 +90,7 @@ impl EngineHost {
     pub(super) async fn device(&self, harness: &HarnessId) -> Option<DeviceId> {
         let device = self.device_id();
         if let Some(peer) = self.peers.of(device) {
-            let offered = peer
-                .offers()
-                .iter()
-                .any(|offer| offer.id == *harness && offer.available);
-            return offered.then_some(device);
+            return peer.can_run(harness).then_some(device);
         }
         self.ensure_started().await;
         None

@@ -92,18 +92,11 @@ async fn attempt(shared: &Shared, work: EnvironmentWork) -> Result<(), StoreErro
     let (Some(peer), Some(binding)) = (facts.peer(shared), facts.binding()) else {
         return Ok(());
     };
-    if !peer.is_bound(&binding) {
-        return Ok(());
+    if !peer.can_run(&facts.configuration.harness) {
+        // A Runtime declares what it found before it can be asked: before anything is installed (N2, ENV-353).
+        return fail(shared, work.session, FailureReason::HarnessUnavailable).await;
     }
-    let offers = peer.offers();
-    if !offers
-        .iter()
-        .any(|offer| offer.id == facts.configuration.harness && offer.available)
-    {
-        // Nothing was declared so far, or the harness is missing: before anything is installed (N2, ENV-353).
-        if !offers.is_empty() {
-            fail(shared, work.session, FailureReason::HarnessUnavailable).await?;
-        }
+    if !peer.is_bound(&binding) {
         return Ok(());
     }
     let Some(_slot) = shared.initializing.take() else {

@@ -138,17 +138,10 @@ fn waiting(core: &Core, record: &SessionRecord) -> Option<WaitingJson> {
         return None;
     }
     let harness = &record.configuration.harness;
-    let peer = core.gateway.of(shared_device(core.store.installation()));
-    let offers = peer.map(|peer| peer.offers()).unwrap_or_default();
-    let code = if offers.is_empty() {
-        "runtime_unavailable"
-    } else if offers
-        .iter()
-        .any(|offer| offer.id == *harness && offer.available)
-    {
-        return None;
-    } else {
-        "harness_unavailable"
+    let code = match core.gateway.of(shared_device(core.store.installation())) {
+        None => "runtime_unavailable",
+        Some(peer) if peer.can_run(harness) => return None,
+        Some(_) => "harness_unavailable",
     };
     Some(WaitingJson {
         code,

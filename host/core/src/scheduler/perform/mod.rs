@@ -9,14 +9,14 @@ use std::sync::Arc;
 use domain::PrepareId;
 use domain::dispatch::{BindAnswer, Effect, Input, PrepareAnswer, Waiting};
 use domain::run::{Binding, PrepareCode};
-use protocol::wire::CloseReason;
 use store::StoreError;
 use store::units::environment::BindDevice;
 use store::units::turn::InterruptTurn;
 
 use super::actor::Actor;
+use super::connections::ask_to_bind;
 use super::facts::Facts;
-use crate::peer::{Answer, Peer};
+use crate::peer::Peer;
 
 impl Actor {
     /// Performs one effect; what is known at once comes back, the rest arrives later.
@@ -136,18 +136,12 @@ impl Actor {
             return vec![Input::Bound(BindAnswer::NotNow)];
         };
         let (harness, workspace) = (facts.configuration.harness.clone(), facts.workspace());
-        let session = self.session;
         self.pending.push(Box::pin(async move {
-            match peer.bind(binding, harness, workspace).await {
-                Answer::Done(()) => Input::Bound(BindAnswer::Done),
-                Answer::Rejected(code) => {
-                    // It can never serve this Session (RP-8.3).
-                    tracing::error!(%session, ?code, "a Runtime refused its Session");
-                    peer.close(CloseReason::BindingConflict);
-                    Input::Bound(BindAnswer::NotNow)
-                }
-                Answer::Failed { .. } | Answer::Unanswered(_) => Input::Bound(BindAnswer::NotNow),
-            }
+            Input::Bound(if ask_to_bind(&*peer, binding, harness, workspace).await {
+                BindAnswer::Done
+            } else {
+                BindAnswer::NotNow
+            })
         }));
         Vec::new()
     }
