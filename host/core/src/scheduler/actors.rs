@@ -40,7 +40,7 @@ impl Actors {
         let (actors, shared) = (self.clone(), shared.clone());
         self.tracker.spawn(async move {
             loop {
-                let run = Actor::new(shared.clone(), session, wake.clone()).run();
+                let run = Box::pin(Actor::new(shared.clone(), session, wake.clone()).run());
                 outlive(session, run, &wake, AFTER_A_FAULT).await;
                 let mut living = actors.living.lock().unwrap_or_else(PoisonError::into_inner);
                 // A hint that came while the task was ending begins it again.
