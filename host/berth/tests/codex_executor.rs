@@ -125,7 +125,10 @@ impl Bench {
         )
         .unwrap();
         let spawner = Spawner::new(BERTH);
-        let linked = plugin_host::harnesses().unwrap();
+        let linked = plugin_host::Plugins::built_in()
+            .unwrap()
+            .harnesses()
+            .unwrap();
         let catalogue = Catalogue::discover(&linked, &harnesses, Placement::Hosted, &spawner).await;
         let ready = catalogue.ready(&"codex".parse().unwrap());
         let codex = ready

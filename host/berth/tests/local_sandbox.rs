@@ -18,9 +18,10 @@ use domain::provider::{
 use domain::{Secret, SessionId};
 use machine::process::{Order, Spawner, forbid_inspection};
 use machine::sandbox::{Isolation, Keep, Level, Sandboxes, Settings};
+use plugin_host::Plugins;
 use plugin_host::contract::manifest::Capability;
 use plugin_host::providers::{
-    DaemonStart, ProviderHandle, ProviderMemory, RememberError, Scope, Target, providers,
+    DaemonStart, ProviderHandle, ProviderMemory, RememberError, Scope, Target,
 };
 use sandbox_local as _;
 use tokio::io::AsyncReadExt;
@@ -173,11 +174,7 @@ impl Core {
         );
         settings.isolation = Isolation::Only(level);
         let granted = BTreeSet::from([Capability::Machine]);
-        let local = providers()
-            .unwrap()
-            .into_iter()
-            .find(|provider| provider.manifest.id == "local")
-            .unwrap();
+        let local = Plugins::built_in().unwrap().provider("local").unwrap();
         let sandboxes = Arc::new(Sandboxes::new(settings));
         let provider =
             ProviderHandle::new(local, &granted, Arc::new(NoMemory), Some(sandboxes.clone()));

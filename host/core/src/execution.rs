@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use blobs::Blobs;
 use machine::sandbox::Sandboxes;
-use plugin_host::providers::{ProviderHandle, providers};
+use plugin_host::providers::ProviderHandle;
 use store::{LeaseToken, Store};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -33,6 +33,10 @@ pub(crate) struct ExecutionSettings {
     pub program: PathBuf,
     /// Installed harness programs.
     pub harness_dir: PathBuf,
+    /// The loaded plugins.
+    pub plugins: plugin_host::Plugins,
+    /// Where plugins are.
+    pub plugin_settings: plugin_host::Settings,
     /// The deployment's provider; none = hosted Environments are refused.
     pub provider: Option<String>,
     /// Machine processes that a provider may be granted.
@@ -56,11 +60,10 @@ pub(crate) struct ExecutionSettings {
 /// Why it could not be put together.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecutionError {
-    /// A linked plugin cannot be used.
-    #[error("a plugin cannot be used: {0}")]
-    Plugin(#[from] plugin_host::PluginError),
-    /// No linked plugin is the chosen provider.
-    #[error("there is no sandbox provider '{0}'")]
+    /// No plugin is the chosen provider.
+    #[error(
+        "there is no sandbox provider '{0}'; `berth plugin list` shows those that there are, and the log why a file was refused"
+    )]
     UnknownProvider(String),
 }
 
@@ -99,16 +102,7 @@ impl Execution {
             EngineHostSettings {
                 home: settings.data_dir.join(ENGINE_HOST),
                 program: settings.program.clone(),
-                args: vec![
-                    "daemon".to_owned(),
-                    "--harness-dir".to_owned(),
-                    settings.harness_dir.display().to_string(),
-                    "--engine-runs".to_owned(),
-                    settings.concurrency.to_string(),
-                    "--home".to_owned(),
-                    settings.data_dir.join(ENGINE_HOMES).display().to_string(),
-                    "--bootstrap".to_owned(),
-                ],
+                args: engine_args(&settings),
                 installation,
                 core_url: settings.runtime_url.clone(),
             },
@@ -150,6 +144,27 @@ impl Execution {
     }
 }
 
+/// Arguments of the engine host's daemon, but for its bootstrap file.
+fn engine_args(settings: &ExecutionSettings) -> Vec<String> {
+    let mut args = vec![
+        "daemon".to_owned(),
+        "--harness-dir".to_owned(),
+        settings.harness_dir.display().to_string(),
+        "--engine-runs".to_owned(),
+        settings.concurrency.to_string(),
+        "--home".to_owned(),
+        settings.data_dir.join(ENGINE_HOMES).display().to_string(),
+    ];
+    if let Some(folder) = &settings.plugin_settings.folder {
+        args.extend(["--plugin-dir".to_owned(), folder.display().to_string()]);
+    }
+    if settings.plugin_settings.allow_native {
+        args.push("--allow-native-plugins".to_owned());
+    }
+    args.push("--bootstrap".to_owned());
+    args
+}
+
 /// The chosen provider, if it is ready. One that is not leaves hosted Environments refused, with the reason in the log.
 async fn hosting(
     store: &Store,
@@ -158,12 +173,11 @@ async fn hosting(
     let Some(chosen) = &settings.provider else {
         return Ok(None);
     };
-    let provider = providers()?
-        .into_iter()
-        .find(|provider| provider.manifest.id == *chosen)
+    let provider = settings
+        .plugins
+        .provider(chosen)
         .ok_or_else(|| ExecutionError::UnknownProvider(chosen.clone()))?;
-    // Built-in plugins get what their manifest asks for; it was reviewed with this program.
-    let granted = provider.wanted();
+    let granted = provider.granted.clone();
     let sandboxes = Arc::new(Sandboxes::new(settings.sandboxes.clone()));
     let memory = Arc::new(Records::new(store.clone()));
     let handle = ProviderHandle::new(provider, &granted, memory, Some(sandboxes));

@@ -129,6 +129,8 @@ fn start(
                 data_dir: settings.data_dir,
                 program: settings.program,
                 harness_dir: settings.harness_dir,
+                plugins: settings.plugins,
+                plugin_settings: settings.plugin_settings,
                 provider: settings.provider,
                 sandboxes: settings.sandboxes,
                 concurrency: settings.execution_concurrency,
@@ -204,7 +206,9 @@ impl Started {
 }
 
 fn harnesses(settings: &CoreSettings) -> Result<Harnesses, ServeError> {
-    let declared = plugin_host::harnesses()?
+    let declared = settings
+        .plugins
+        .harnesses()?
         .into_iter()
         .map(|harness| harness.declaration)
         .collect();

@@ -44,6 +44,10 @@ pub struct CoreSettings {
     pub max_connections: usize,
     /// Folder of installed harness programs, handed to daemons.
     pub harness_dir: PathBuf,
+    /// The loaded plugins.
+    pub plugins: plugin_host::Plugins,
+    /// Where plugins are, handed to daemons.
+    pub plugin_settings: plugin_host::Settings,
     /// This program, started as daemon, supervisor and sandbox init by its hidden sub-commands.
     pub program: PathBuf,
     /// The sandbox provider of this deployment; `None` = hosted Environments are refused (SP-2.1).

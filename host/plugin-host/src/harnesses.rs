@@ -1,16 +1,27 @@
-//! The harness adapters that are linked into this program.
+//! The harness adapters of this process.
 
 use std::sync::Arc;
 
 use contract::{
     HarnessAdapter,
-    manifest::{Harness as Install, Kind, Manifest, ManifestError},
-    registry,
+    manifest::{Harness as Install, ManifestError},
 };
 use domain::run::HarnessDeclaration;
 use semver::{Version, VersionReq};
 
+use crate::load::{Driver, Plugin, Plugins, Transport};
 use crate::translate::harness::{DeclarationError, declaration};
+
+/// Which plugin serves a harness.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PluginIdentity {
+    /// Its id.
+    pub id: String,
+    /// Its version.
+    pub version: String,
+    /// SHA-256 of its file; none if it is linked in.
+    pub digest: Option<String>,
+}
 
 /// One harness: its adapter, what it declares, and how its program is installed and checked.
 #[derive(Clone)]
@@ -23,8 +34,8 @@ pub struct Harness {
     pub install: Install,
     /// Contract version that the adapter was written against.
     pub contract: String,
-    /// The plugin and its version.
-    pub plugin: (String, String),
+    /// The plugin.
+    pub plugin: PluginIdentity,
     range: VersionReq,
 }
 
@@ -37,7 +48,7 @@ impl std::fmt::Debug for Harness {
     }
 }
 
-/// Why a linked plugin cannot be used. All of it is a mistake in the plugin, found by its own tests.
+/// Why a plugin cannot be used. All of it is a mistake in the plugin, found by its own tests.
 #[derive(Debug, thiserror::Error)]
 pub enum PluginError {
     /// `plugin.toml` cannot be read.
@@ -74,54 +85,69 @@ impl Harness {
     }
 }
 
-/// All linked harnesses, the default first.
-///
-/// # Errors
-/// The first [`PluginError`].
-pub fn harnesses() -> Result<Vec<Harness>, PluginError> {
-    let mut found: Vec<Harness> = Vec::new();
-    for plugin in registry::harnesses() {
-        let manifest: Manifest = toml::from_str(plugin.manifest)?;
-        let name = manifest.id.clone();
-        manifest
-            .check()
-            .map_err(|error| PluginError::Manifest(name.clone(), error))?;
-        if manifest.kind != Kind::Harness {
-            return Err(PluginError::Kind(name));
-        }
-        let adapter: Arc<dyn HarnessAdapter> = (plugin.create)().into();
-        let described = adapter
-            .describe(&[])
-            .map_err(|failure| PluginError::Describe(name.clone(), failure.code))?;
-        for declared in described {
-            let declaration = declaration(declared)
-                .map_err(|error| PluginError::Declaration(name.clone(), error))?;
-            let install = manifest
-                .harnesses
-                .iter()
-                .find(|entry| entry.id == declaration.install)
-                .cloned();
-            let install = install
-                .ok_or_else(|| PluginError::Install(name.clone(), declaration.install.clone()))?;
-            let range = VersionReq::parse(&install.range);
-            let range =
-                range.map_err(|_| PluginError::Range(name.clone(), install.range.clone()))?;
-            if found
-                .iter()
-                .any(|known| known.declaration.id == declaration.id)
-            {
-                return Err(PluginError::Twice(declaration.id.to_string()));
+impl Plugins {
+    /// All harnesses, the default first. A file whose declaration is wrong is left out with a word in the log.
+    ///
+    /// # Errors
+    /// The first [`PluginError`] of a linked plugin.
+    pub fn harnesses(&self) -> Result<Vec<Harness>, PluginError> {
+        let mut found: Vec<Harness> = Vec::new();
+        for plugin in self.all() {
+            let Driver::Harness(adapter) = &plugin.driver else {
+                continue;
+            };
+            match declared(plugin, adapter, &found) {
+                Ok(harnesses) => found.extend(harnesses),
+                Err(error) if plugin.transport == Transport::BuiltIn => return Err(error),
+                Err(error) => {
+                    tracing::error!(plugin = plugin.manifest.id, %error, "a plugin is not used");
+                }
             }
-            found.push(Harness {
-                adapter: Arc::clone(&adapter),
-                declaration,
-                install,
-                contract: manifest.contract.clone(),
-                plugin: (name.clone(), manifest.version.clone()),
-                range,
-            });
         }
+        found.sort_by_key(|harness| harness.declaration.rank);
+        Ok(found)
     }
-    found.sort_by_key(|harness| harness.declaration.rank);
+}
+
+/// The harnesses of one plugin.
+fn declared(
+    plugin: &Plugin,
+    adapter: &Arc<dyn HarnessAdapter>,
+    known: &[Harness],
+) -> Result<Vec<Harness>, PluginError> {
+    let manifest = &plugin.manifest;
+    let name = || manifest.id.clone();
+    let described = adapter
+        .describe(&[])
+        .map_err(|failure| PluginError::Describe(name(), failure.code))?;
+    let mut found: Vec<Harness> = Vec::new();
+    for declared in described {
+        let declaration =
+            declaration(declared).map_err(|error| PluginError::Declaration(name(), error))?;
+        let install = manifest
+            .harnesses
+            .iter()
+            .find(|entry| entry.id == declaration.install)
+            .cloned()
+            .ok_or_else(|| PluginError::Install(name(), declaration.install.clone()))?;
+        let range = VersionReq::parse(&install.range)
+            .map_err(|_| PluginError::Range(name(), install.range.clone()))?;
+        let same = |other: &Harness| other.declaration.id == declaration.id;
+        if known.iter().chain(&found).any(same) {
+            return Err(PluginError::Twice(declaration.id.to_string()));
+        }
+        found.push(Harness {
+            adapter: Arc::clone(adapter),
+            declaration,
+            install,
+            contract: manifest.contract.clone(),
+            plugin: PluginIdentity {
+                id: name(),
+                version: manifest.version.clone(),
+                digest: plugin.digest.clone(),
+            },
+            range,
+        });
+    }
     Ok(found)
 }

@@ -3,16 +3,21 @@
 //! `wit/` is the source. [`generated`] holds its data as plain serde structs, one module for each interface;
 //! [`adapter`], [`provider`], [`resolver`] and [`host`] hold its functions as object-safe traits, the form in
 //! which plugins that are compiled into the binary are called; [`registry`] finds those, [`manifest`] is what each
-//! says about itself before it runs. No host type ever appears here: the host
+//! says about itself before it runs; [`native`] is the table of a native library, `guest` the bindings of a component. No host type ever appears here: the host
 //! translates, so a plugin never sees the daemon's protocol or the store.
 
 pub mod adapter;
+pub mod catalogue;
 pub mod generated;
+#[cfg(target_arch = "wasm32")]
+pub mod guest;
 pub mod host;
 pub mod manifest;
+pub mod native;
 pub mod provider;
 pub mod registry;
 pub mod resolver;
+pub mod sink;
 
 pub use adapter::{HarnessAdapter, HarnessSession};
 pub use generated::{

@@ -217,6 +217,7 @@ fn only_workspace_home_state_and_memory_can_be_written() {
             MountSource::System(_)
                 | MountSource::Exposed
                 | MountSource::Harnesses
+                | MountSource::Other(_)
                 | MountSource::OwnProgram
         )
     };

@@ -1,6 +1,6 @@
 //! What can be seen inside a sandbox, as data: this list and nothing else (LOC-005 to LOC-008).
 
-use sdk::common::Pair;
+use sdk::common::{Extra, Pair};
 use sdk::machine_types::{MachineLimits, MachineSpec, Mount, MountSource};
 use sdk::sandbox_types::{Bootstrap, Resources};
 
@@ -16,6 +16,8 @@ pub const HOME: &str = "/home/agent";
 pub const STATE: &str = "/berth";
 /// Installed harnesses.
 pub const HARNESSES: &str = "/opt/berth/harnesses";
+/// The plugin folder of the deployment, for the daemon.
+pub const PLUGINS: &str = "/opt/berth/plugins";
 /// MiB of `/tmp`: memory, so a limit that keeps one sandbox from filling it.
 const SCRATCH_MIB: u32 = 2048;
 
@@ -25,6 +27,14 @@ fn mount(inside: &str, source: MountSource, writable: bool) -> Mount {
         source,
         writable,
     }
+}
+
+/// A host that has no such folder leaves the mount out.
+fn plugins() -> MountSource {
+    MountSource::Other(Extra {
+        kind: "plugins".to_owned(),
+        json: "{}".to_owned(),
+    })
 }
 
 fn pair(name: &str, value: &str) -> Pair {
@@ -49,6 +59,7 @@ pub fn spec(resources: &Resources, bootstrap: &Bootstrap) -> MachineSpec {
     }
     view.extend([
         mount(HARNESSES, MountSource::Harnesses, false),
+        mount(PLUGINS, plugins(), false),
         mount(&bootstrap.program, MountSource::OwnProgram, false),
         mount("", MountSource::Exposed, false),
         mount(WORKSPACE, MountSource::Workspace, true),

@@ -326,7 +326,7 @@ pub fn creation(placement: &str, message: &str) -> Value {
 
 /// Puts the scripted harness where the adapter's manifest looks for Codex.
 fn install(scripted: &Path, folder: &Path) -> Result<()> {
-    let harnesses = plugin_host::harnesses()?;
+    let harnesses = plugin_host::Plugins::built_in()?.harnesses()?;
     let codex = harnesses.first().context("no harness is linked")?;
     let install = &codex.install;
     let system = install

@@ -81,6 +81,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "tests/scripted",
         &["host/domain", "host/protocol", "plugin-api/kit"],
     ),
+    ("tests/faulty", &["plugin-api/sdk"]),
     (
         "tests/suites",
         &["host/domain", "host/protocol", "plugin-api/kit"],
@@ -100,6 +101,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
 
 /// What a room's own tests may use besides.
 const IN_TESTS: &[(&str, &[&str])] = &[
+    // Three transports of the same plugins.
+    (
+        "host/plugin-host",
+        &[
+            "plugin-api/kit",
+            "plugins/harness-codex",
+            "plugins/sandbox-local",
+            "plugins/mcp-bindings",
+        ],
+    ),
     // Its own features, switched on for its tests.
     ("host/store", &["host/store"]),
     // The whole Runtime side is proven with the real binary.

@@ -2,7 +2,8 @@
 //! owns types, documentation carried over, so that WIT stays the only place where a field is declared.
 //!
 //! The mapping is the contract's native one: a record is a map with the WIT names, a variant is
-//! `{"case": value}` or `"case"`, `list<u8>` is a byte string.
+//! `{"case": value}` or `"case"`, `list<u8>` is a byte string. With the feature `component` the same types are
+//! lifted from and lowered into components; on wasm32 the guest's bindings use them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -121,7 +122,9 @@ fn interface(resolve: &Resolve, id: InterfaceId) -> Result<Option<String>> {
     let mut text = String::new();
     docs(&mut text, "//!", interface.docs.contents.as_deref());
     text.push_str("//!\n//! Written by `cargo xtask contract`; edit the WIT instead.\n\n");
-    text.push_str("use serde::{Deserialize, Serialize};\n\n");
+    text.push_str("use serde::{Deserialize, Serialize};\n");
+    text.push_str("#[cfg(feature = \"component\")]\n");
+    text.push_str("use wasmtime::component::{ComponentType, Lift, Lower};\n\n");
     for (module, names) in imports {
         // A module that only functions of the interface use is not imported.
         let used: Vec<String> = names.into_iter().filter(|n| mentions(&types, n)).collect();
@@ -142,29 +145,43 @@ fn mentions(text: &str, name: &str) -> bool {
 const DERIVE: &str = "Debug, Clone, PartialEq, Eq, Serialize, Deserialize";
 const RENAME: &str = "#[serde(rename_all = \"kebab-case\")]";
 
+/// Attributes of a type of this shape (`record`, `variant`, `enum`).
+fn attributes(derive: &str, shape: &str) -> String {
+    format!(
+        "#[derive({derive})]\n{RENAME}\n#[cfg_attr(feature = \"component\", derive(ComponentType, Lift, Lower), component({shape}))]\n"
+    )
+}
+
+/// Its name in WIT, where Rust spells it differently.
+fn named(out: &mut String, wit: &str, rust: &str) {
+    if wit != rust {
+        out.push_str(&format!(
+            "#[cfg_attr(feature = \"component\", component(name = \"{wit}\"))]\n"
+        ));
+    }
+}
+
 fn record(resolve: &Resolve, out: &mut String, name: &str, record: &Record) -> Result<()> {
-    writeln!(out, "#[derive({DERIVE})]\n{RENAME}\npub struct {name} {{")?;
+    writeln!(out, "{}pub struct {name} {{", attributes(DERIVE, "record"))?;
     for field in &record.fields {
         docs(out, "///", field.docs.contents.as_deref());
         if is_bytes(resolve, &field.ty) {
             out.push_str("#[serde(with = \"serde_bytes\")]\n");
         }
-        writeln!(
-            out,
-            "pub {}: {},",
-            field.name.to_snake_case(),
-            rust_type(resolve, &field.ty)?
-        )?;
+        let rust = field.name.to_snake_case();
+        named(out, &field.name, &rust);
+        writeln!(out, "pub {rust}: {},", rust_type(resolve, &field.ty)?)?;
     }
     out.push_str("}\n\n");
     Ok(())
 }
 
 fn variant(resolve: &Resolve, out: &mut String, name: &str, variant: &Variant) -> Result<()> {
-    writeln!(out, "#[derive({DERIVE})]\n{RENAME}\npub enum {name} {{")?;
+    writeln!(out, "{}pub enum {name} {{", attributes(DERIVE, "variant"))?;
     for case in &variant.cases {
         docs(out, "///", case.docs.contents.as_deref());
         let case_name = case.name.to_upper_camel_case();
+        named(out, &case.name, &case_name);
         match &case.ty {
             None => writeln!(out, "{case_name},")?,
             Some(ty) => {
@@ -182,15 +199,36 @@ fn variant(resolve: &Resolve, out: &mut String, name: &str, variant: &Variant) -
 }
 
 fn enumeration(out: &mut String, name: &str, enumeration: &Enum) -> Result<()> {
-    writeln!(
-        out,
-        "#[derive({DERIVE}, Copy, Hash)]\n{RENAME}\npub enum {name} {{"
-    )?;
+    let attributes = attributes(&format!("{DERIVE}, Copy, Hash"), "enum");
+    writeln!(out, "{attributes}#[repr(u8)]\npub enum {name} {{")?;
     for case in &enumeration.cases {
         docs(out, "///", case.docs.contents.as_deref());
-        writeln!(out, "{},", case.name.to_upper_camel_case())?;
+        let rust = case.name.to_upper_camel_case();
+        named(out, &case.name, &rust);
+        writeln!(out, "{rust},")?;
     }
     out.push_str("}\n\n");
+    lift(out, name, enumeration)
+}
+
+/// What the guest's bindings call to read an enum that they did not write themselves.
+fn lift(out: &mut String, name: &str, enumeration: &Enum) -> Result<()> {
+    writeln!(
+        out,
+        "#[cfg(target_arch = \"wasm32\")]\nimpl {name} {{\n/// From its number on the component boundary.\n///\n\
+         /// # Safety\n/// None; the bindings expect the keyword.\n#[doc(hidden)]\n\
+         pub unsafe fn _lift(number: u8) -> Self {{\nmatch number {{"
+    )?;
+    let last = enumeration.cases.len().saturating_sub(1);
+    for (number, case) in enumeration.cases.iter().enumerate() {
+        let rust = case.name.to_upper_camel_case();
+        if number == last {
+            writeln!(out, "_ => Self::{rust},")?;
+        } else {
+            writeln!(out, "{number} => Self::{rust},")?;
+        }
+    }
+    out.push_str("}\n}\n}\n\n");
     Ok(())
 }
 

@@ -6,6 +6,7 @@
 
 mod bench;
 mod contract;
+mod plugins;
 mod postgres;
 mod record;
 mod report;
@@ -35,6 +36,9 @@ enum Task {
     Rules(rules::Options),
     /// Records the Codex adapter's fixtures again from the pinned program: protocol schema and transcripts.
     Record(record::Options),
+    /// Builds the plugins that the transport tests load, as components and as native libraries, with the `berth` that was
+    /// built before (`cargo build`).
+    Plugins,
     /// Writes the plugin contract's Rust types from its WIT.
     Contract {
         /// Only compare; fails when a checked-in file is stale.
@@ -49,6 +53,7 @@ fn main() -> Result<()> {
         Task::Bench(options) => bench::run(&options),
         Task::Rules(options) => rules::run(&options),
         Task::Record(options) => record::run(&options),
+        Task::Plugins => plugins::build(),
         Task::Contract { check } => contract::run(&shell::root(), check),
     }
 }

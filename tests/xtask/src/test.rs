@@ -1,5 +1,6 @@
 //! `cargo xtask test`: everything that must be green before a change lands, in the order in which it fails fastest.
 
+use crate::plugins;
 use crate::postgres;
 use crate::report::{Counts, Report, count};
 use crate::shell::{cargo, must, on_path, program, root, target, test_tools, watched};
@@ -26,6 +27,8 @@ pub struct Options {
 struct Surroundings {
     tools: Tools,
     postgres: postgres::Postgres,
+    /// Variables that make cargo build a component here, one `NAME=value` a line.
+    wasm: String,
     /// Tests that find at run time that this machine cannot run them append `name: reason` here.
     skips: PathBuf,
 }
@@ -37,6 +40,8 @@ impl Surroundings {
             .env("BERTH_TEST_SCRIPTED", target().join("debug/berth-scripted"))
             .env("BERTH_TEST_HARNESSES", &self.tools.harnesses)
             .env("BERTH_TEST_NODE", &self.tools.node)
+            .env("BERTH_TEST_PLUGINS", plugins::folder())
+            .env("BERTH_TEST_WASM", &self.wasm)
             .env("BERTH_TEST_POSTGRES_URL", &self.postgres.url)
             .env("BERTH_TEST_SKIPS", &self.skips);
     }
@@ -103,6 +108,16 @@ pub fn run(options: &Options) -> Result<()> {
     let (tools, programs) = setting_up
         .join()
         .map_err(|_| anyhow::anyhow!("setting up the test tools panicked"))??;
+    // After the tools, because both may install Debian packages. Filtered runs too: a test that was chosen may need them, and unchanged ones cost nothing.
+    report.step("plugins as components and libraries", || {
+        plugins::build()?;
+        Ok(Counts::check(true))
+    });
+    let variables = plugins::Wasm::find()?.variables();
+    let lines = variables
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"));
+    let wasm = lines.collect::<Vec<_>>().join("\n");
     if filter.is_none() {
         report.step("cargo deny", || {
             Ok(Counts::check(
@@ -123,6 +138,7 @@ pub fn run(options: &Options) -> Result<()> {
     let around = Surroundings {
         tools,
         postgres: postgres::start(&programs)?,
+        wasm,
         skips,
     };
 

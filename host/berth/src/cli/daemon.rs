@@ -3,6 +3,7 @@
 use super::log::Logging;
 use anyhow::Context;
 use clap::Args;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -16,6 +17,12 @@ pub struct Options {
     /// Folder of the installed harnesses.
     #[arg(long, value_name = "FOLDER")]
     harness_dir: PathBuf,
+    /// Folder of the plugin files; none when empty or left out.
+    #[arg(long, value_name = "FOLDER")]
+    plugin_dir: Option<OsString>,
+    /// Load native plugins too: trusted code, with all rights of this process.
+    #[arg(long)]
+    allow_native_plugins: bool,
     /// Folder of the Sessions' private homes [default: the account's home, else `home` beside the state folder].
     #[arg(long, value_name = "FOLDER")]
     home: Option<PathBuf>,
@@ -37,6 +44,13 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let settings = runtime::daemon::Settings {
         bootstrap: options.bootstrap,
         harness_dir: options.harness_dir,
+        plugins: plugin_host::Settings {
+            folder: options
+                .plugin_dir
+                .filter(|folder| !folder.is_empty())
+                .map(PathBuf::from),
+            allow_native: options.allow_native_plugins,
+        },
         home: options
             .home
             .or_else(|| std::env::var_os("HOME").map(PathBuf::from)),

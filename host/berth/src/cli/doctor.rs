@@ -4,7 +4,7 @@ use super::{local, show};
 use crate::data_dir::{self, HARNESSES};
 use clap::Args;
 use domain::provider::Health;
-use plugin_host::providers::providers;
+use plugin_host::Plugins;
 use serde_json::json;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -60,7 +60,7 @@ impl Finding {
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let data_dir = &options.local.data_dir;
     let mut findings = vec![npm()];
-    for provider in providers()? {
+    for provider in Plugins::built_in()?.providers() {
         findings.push(isolation(&options.local.ask(provider).await?));
     }
     findings.extend([port(&options), disk(data_dir), folder(data_dir)]);
@@ -220,7 +220,7 @@ fn folder(folder: &Path) -> Finding {
 }
 
 fn harnesses(folder: &Path) -> anyhow::Result<Vec<Finding>> {
-    let all = plugin_host::harnesses()?;
+    let all = super::plugin::loaded(folder)?.harnesses()?;
     Ok(all
         .iter()
         .map(|harness| {

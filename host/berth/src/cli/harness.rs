@@ -10,7 +10,7 @@ use machine::process::Spawner;
 use plugin_host::Harness;
 use runtime::harness::Catalogue;
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What to do with harness programs.
 #[derive(Debug, Subcommand)]
@@ -52,7 +52,7 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
         Command::Install { id, version, place } => {
             let folder = data_dir::open(&place.data_dir)?.join(HARNESSES);
             std::fs::create_dir_all(&folder)?;
-            let harness = find(&id)?;
+            let harness = find(&id, &place.data_dir)?;
             let installed = install::install(&harness.install, version.as_deref(), &folder).await?;
             let (path, new) = match &installed {
                 Installed::New(path) => (path, true),
@@ -71,12 +71,12 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
     }
 }
 
-/// The linked harness of this id.
+/// The harness of this id.
 ///
 /// # Errors
 /// There is none; the sentence names those that there are.
-pub fn find(id: &str) -> anyhow::Result<Harness> {
-    let mut all = plugin_host::harnesses()?;
+pub fn find(id: &str, data_dir: &Path) -> anyhow::Result<Harness> {
+    let mut all = super::plugin::loaded(data_dir)?.harnesses()?;
     match all.iter().position(|harness| harness.install.id == id) {
         Some(at) => Ok(all.swap_remove(at)),
         None => {
@@ -94,7 +94,7 @@ pub fn find(id: &str) -> anyhow::Result<Harness> {
 
 async fn list(place: &Place) -> anyhow::Result<()> {
     let folder = place.data_dir.join(HARNESSES);
-    let linked = plugin_host::harnesses()?;
+    let linked = super::plugin::loaded(&place.data_dir)?.harnesses()?;
     let spawner = Spawner::new(std::env::current_exe().context("cannot find our own program")?);
     let catalogue = Catalogue::discover(&linked, &folder, Placement::Hosted, &spawner).await;
     let rows: Vec<(String, String, bool, String)> = linked

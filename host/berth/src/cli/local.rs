@@ -43,7 +43,7 @@ impl LocalOptions {
         let harnesses = self.data_dir.join(HARNESSES);
         let mut settings = Settings::new(folder.path().join("sessions"), program, harnesses);
         settings.isolation = self.isolation().chosen();
-        let granted = provider.wanted();
+        let granted = provider.granted.clone();
         let sandboxes = Arc::new(Sandboxes::new(settings));
         let handle = ProviderHandle::new(provider, &granted, Arc::new(Forgetful), Some(sandboxes));
         Ok(handle.check().await)

@@ -1,7 +1,7 @@
 //! `berth serve`: the Core, from an empty folder to a drained end.
 
 use super::{expose, log};
-use crate::data_dir::{self, HARNESSES, Lock, Recorded, Secrets, read_secret};
+use crate::data_dir::{self, HARNESSES, Lock, PLUGINS, Recorded, Secrets, read_secret};
 use anyhow::{Context, bail};
 use berth_core::{CoreSettings, Database, FirstProject, Ready};
 use clap::{Args, ValueEnum};
@@ -55,6 +55,9 @@ pub struct Options {
     /// Harness for Agents that choose none.
     #[arg(long, value_name = "ID")]
     pub default_harness: Option<String>,
+    /// Load native plugins too. They run with all rights of this Core and without limits: only for code that you trust.
+    #[arg(long)]
+    pub allow_native_plugins: bool,
     /// Turns that run at the same time.
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub execution_concurrency: u16,
@@ -311,7 +314,7 @@ fn settings(options: Options, folder: &Path, secrets: Secrets) -> anyhow::Result
             "Environments on this machine are NOT isolated (--local-isolation none): an agent can read whatever this Core can read, its keys included"
         );
     }
-    let sandboxes = sandbox_settings(&options, folder)?;
+    let mut sandboxes = sandbox_settings(&options, folder)?;
     let workspaces = sessions_dir(folder);
     let workspaces = workspaces.canonicalize().unwrap_or(workspaces);
     expose::check(&options.local_expose, &[folder, &workspaces])?;
@@ -329,6 +332,22 @@ fn settings(options: Options, folder: &Path, secrets: Secrets) -> anyhow::Result
     let harness_dir = folder.join(HARNESSES);
     std::fs::create_dir_all(&harness_dir)
         .with_context(|| format!("cannot make {}", harness_dir.display()))?;
+    let plugin_dir = folder.join(PLUGINS);
+    plugin_host::load::folder::prepare(&plugin_dir)
+        .with_context(|| format!("cannot make {}", plugin_dir.display()))?;
+    let plugin_settings = plugin_host::Settings {
+        folder: Some(plugin_dir),
+        allow_native: options.allow_native_plugins,
+    };
+    sandboxes.plugins.clone_from(&plugin_settings.folder);
+    // After `daemon`; the bootstrap file comes last.
+    if options.allow_native_plugins {
+        let flag = "--allow-native-plugins".to_owned();
+        sandboxes.daemon_args.insert(1, flag);
+    }
+    let place = "--plugin-dir={plugins}".to_owned();
+    sandboxes.daemon_args.insert(1, place);
+    let plugins = plugin_host::Plugins::open(&plugin_settings)?;
     Ok(CoreSettings {
         listen: options.listen,
         public_url: options.public_url,
@@ -356,6 +375,8 @@ fn settings(options: Options, folder: &Path, secrets: Secrets) -> anyhow::Result
         drain: Duration::from_secs(options.drain_seconds),
         max_connections: options.max_connections,
         harness_dir,
+        plugins,
+        plugin_settings,
         program: sandboxes.own_program.clone(),
         provider: Some(LOCAL.to_owned()),
         sandboxes,

@@ -6,6 +6,7 @@
 //! D/api-key          the first Project's key                 D/lock         held by the running Core
 //! D/installation-id  ties database and folder together       D/harnesses/   installed harness programs
 //! D/owner-id         which Core of the database this one is
+//!                                                            D/plugins/     plugin files and what they were granted
 //! ```
 
 mod lock;
@@ -25,6 +26,8 @@ pub const DEFAULT: &str = "berth-data";
 
 /// Where installed harness programs are.
 pub const HARNESSES: &str = "harnesses";
+/// Where plugin files are.
+pub const PLUGINS: &str = "plugins";
 
 /// Makes the folder if it is missing and checks that nobody else can look into it. Passing through is the operator's
 /// decision (mode 0711): accounts of sandboxes without a view of their own need it to reach their workspace (LOC-006).

@@ -78,7 +78,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let mut stages = Stages::start();
 
     say!("1. install {HARNESS}");
-    let harness = cli::find_harness(HARNESS)?;
+    let harness = cli::find_harness(HARNESS, &options.data_dir)?;
     match install::install(&harness.install, None, &folder.join(HARNESSES)).await? {
         Installed::New(path) => say!("   installed in {}", path.display()),
         Installed::Already(path) => say!("   already installed in {}", path.display()),

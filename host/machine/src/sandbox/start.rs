@@ -118,7 +118,11 @@ fn check(spec: &Spec, facts: &Facts) -> Result<(), Refusal> {
     for mount in &spec.view {
         let hosts = matches!(
             mount.source,
-            Source::System(_) | Source::Exposed | Source::Harnesses | Source::OwnProgram
+            Source::System(_)
+                | Source::Exposed
+                | Source::Harnesses
+                | Source::Plugins
+                | Source::OwnProgram
         );
         if mount.writable && hosts {
             return Err(Refusal::Refused("mount_not_writable"));

@@ -45,11 +45,13 @@ pub struct Settings {
     pub root: PathBuf,
     /// Our own program.
     pub own_program: PathBuf,
-    /// Arguments of the daemon before the bootstrap path; `{harnesses}` and `{home}` are where it sees the installed
-    /// harnesses and its private home.
+    /// Arguments of the daemon before the bootstrap path; `{harnesses}`, `{plugins}` and `{home}` are where it sees the
+    /// installed harnesses, the plugin folder (empty where there is none) and its private home.
     pub daemon_args: Vec<String>,
     /// The installed harnesses.
     pub harnesses: PathBuf,
+    /// The plugin folder, if this deployment has one.
+    pub plugins: Option<PathBuf>,
     /// Further paths that are visible, read-only (`--local-expose`).
     pub exposed: Vec<PathBuf>,
     /// Level.
@@ -81,6 +83,7 @@ impl Settings {
             .map(String::from)
             .to_vec(),
             harnesses: harnesses.into(),
+            plugins: None,
             exposed: Vec::new(),
             isolation: Isolation::Auto,
             accounts: 61184..=65519,
@@ -185,6 +188,8 @@ pub enum Source {
     Exposed,
     /// The installed harnesses.
     Harnesses,
+    /// The plugin folder; left out where this deployment has none.
+    Plugins,
     /// The workspace.
     Workspace,
     /// The private home.

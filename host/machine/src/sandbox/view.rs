@@ -91,8 +91,10 @@ impl View {
         let program = canonical(&settings.own_program);
         let seen = |host: &Path| self.inside_of(&canonical(host)).unwrap_or_default();
         let (harnesses, home) = (seen(&settings.harnesses), seen(&place.home()));
+        let plugins = settings.plugins.as_deref().map(seen).unwrap_or_default();
         let fill = |arg: &String| {
             arg.replace("{harnesses}", &harnesses.to_string_lossy())
+                .replace("{plugins}", &plugins.to_string_lossy())
                 .replace("{home}", &home.to_string_lossy())
         };
         let mut args: Vec<String> = settings.daemon_args.iter().map(fill).collect();
@@ -183,6 +185,13 @@ fn resolve(
         Source::Harnesses => {
             private_folder(&settings.harnesses)?;
             host(&settings.harnesses)?
+        }
+        Source::Plugins => {
+            let Some(plugins) = &settings.plugins else {
+                return Ok(());
+            };
+            private_folder(plugins)?;
+            host(plugins)?
         }
         Source::Workspace => host(&place.workspace())?,
         Source::Home => host(&place.home())?,

@@ -173,6 +173,7 @@ impl MachineCall {
             theirs::MountSource::OwnProgram => Source::OwnProgram,
             theirs::MountSource::Proc => Source::Proc,
             theirs::MountSource::Devices => Source::Devices,
+            theirs::MountSource::Other(extra) if extra.kind == "plugins" => Source::Plugins,
             theirs::MountSource::Other(_) => return Err("mount_source_unknown"),
         };
         Ok(Mount {

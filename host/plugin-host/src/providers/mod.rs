@@ -1,6 +1,6 @@
 //! Sandbox providers as Core uses them: found, checked, granted, and called under a deadline.
 //!
-//! - [`providers`]: those that are linked into this program;
+//! - [`Provider`]: one of them, as it was loaded;
 //! - [`ProviderHandle`]: one of them, in our own words, each call on a thread of its own;
 //! - `host`: what a call may reach: only what the manifest asks for and the operator granted.
 
@@ -14,20 +14,21 @@ use std::sync::Arc;
 
 use contract::SandboxProvider;
 use contract::manifest::{Capability, Kind, Manifest};
-use contract::registry;
 
 pub use call::{BootstrapFile, DaemonStart, Target};
 pub use handle::{ProviderFailure, ProviderHandle};
 pub use host::{ProviderMemory, RememberError, Scope};
 
-use crate::PluginError;
+use crate::{Driver, Plugin, PluginError, Plugins};
 
-/// One linked provider and what its manifest says.
+/// One provider and what its manifest says.
 #[derive(Clone)]
 pub struct Provider {
     pub(crate) plugin: Arc<dyn SandboxProvider>,
     /// Id, version, permissions with reasons, settings.
     pub manifest: Manifest,
+    /// What it was granted.
+    pub granted: BTreeSet<Capability>,
 }
 
 impl std::fmt::Debug for Provider {
@@ -44,14 +45,15 @@ impl Provider {
     /// # Errors
     /// The manifest breaks a rule.
     pub fn new(plugin: Arc<dyn SandboxProvider>, manifest: &str) -> Result<Self, PluginError> {
-        let manifest: Manifest = toml::from_str(manifest)?;
-        manifest
-            .check()
-            .map_err(|error| PluginError::Manifest(manifest.id.clone(), error))?;
-        if manifest.kind != Kind::SandboxProvider {
-            return Err(PluginError::Kind(manifest.id));
-        }
-        Ok(Self { plugin, manifest })
+        let plugin = Plugin::built_in(manifest, Kind::SandboxProvider, Driver::Sandbox(plugin))?;
+        let Driver::Sandbox(driver) = plugin.driver else {
+            return Err(PluginError::Kind(plugin.manifest.id));
+        };
+        Ok(Self {
+            plugin: driver,
+            manifest: plugin.manifest,
+            granted: plugin.granted,
+        })
     }
 
     /// Everything that it asks for.
@@ -60,24 +62,26 @@ impl Provider {
     }
 }
 
-/// All linked providers by id.
-///
-/// # Errors
-/// The first [`PluginError`].
-pub fn providers() -> Result<Vec<Provider>, PluginError> {
-    let mut found: Vec<Provider> = Vec::new();
-    for linked in registry::sandboxes() {
-        let provider = Provider::new((linked.create)().into(), linked.manifest)?;
-        if found
-            .iter()
-            .any(|known| known.manifest.id == provider.manifest.id)
-        {
-            return Err(PluginError::Twice(provider.manifest.id));
-        }
-        found.push(provider);
+impl Plugins {
+    /// All sandbox providers, by id.
+    pub fn providers(&self) -> impl Iterator<Item = Provider> {
+        self.all()
+            .filter_map(|plugin| self.provider(&plugin.manifest.id))
     }
-    found.sort_by(|a, b| a.manifest.id.cmp(&b.manifest.id));
-    Ok(found)
+
+    /// The sandbox provider of this id.
+    #[must_use]
+    pub fn provider(&self, id: &str) -> Option<Provider> {
+        let plugin = self.get(id)?;
+        let Driver::Sandbox(provider) = &plugin.driver else {
+            return None;
+        };
+        Some(Provider {
+            plugin: Arc::clone(provider),
+            manifest: plugin.manifest.clone(),
+            granted: plugin.granted.clone(),
+        })
+    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ pub struct Settings {
     pub bootstrap: PathBuf,
     /// Installed harnesses, `<folder>/<name>/<version>/…`.
     pub harness_dir: PathBuf,
+    /// Plugin files, and whether native ones may be loaded.
+    pub plugins: plugin_host::Settings,
     /// Folder of the Sessions' private homes; beside the state folder, `home`, if not given.
     pub home: Option<PathBuf>,
     /// Our own program, for supervisors.

@@ -11,7 +11,7 @@ use std::{
 
 use domain::{InstanceId, run::Placement};
 use machine::process::{Spawner, forbid_inspection};
-use plugin_host::Harness;
+use plugin_host::{Harness, Plugins};
 use protocol::{
     bootstrap::BootstrapFile,
     runtime_end::{Command, Identity, RuntimeEnd},
@@ -62,7 +62,8 @@ pub async fn run(settings: Settings, stop: CancellationToken) -> Result<(), Daem
 
     let spawner = Spawner::new(&settings.own_program);
     spawner.adopt_orphans().map_err(DaemonError::Processes)?;
-    let linked = plugin_host::harnesses()?;
+    let plugins = Plugins::open(&settings.plugins)?;
+    let linked = plugins.harnesses()?;
     let placement = if workspace.is_some() {
         Placement::Hosted
     } else {
@@ -106,15 +107,17 @@ pub async fn run(settings: Settings, stop: CancellationToken) -> Result<(), Daem
     )?;
     drop(bootstrap);
 
-    let rescan = rescan(
-        linked,
-        settings.harness_dir,
+    let rescan = Rescan {
+        plugins,
+        harnesses: linked,
+        settings: settings.plugins,
+        folder: settings.harness_dir,
         placement,
         spawner,
         shared,
         out,
-    );
-    let rescan = tokio::spawn(rescan);
+    };
+    let rescan = tokio::spawn(rescan.run());
     let link = Link::new(LinkSettings {
         end,
         dialer,
@@ -201,25 +204,50 @@ fn identity(
     }
 }
 
-/// Looks for harnesses that were installed or removed while the daemon runs.
-async fn rescan(
-    linked: Vec<Harness>,
+/// Looks for harnesses and plugins that were installed, changed or removed while the daemon runs. Sessions that are open
+/// keep the adapter they have.
+struct Rescan {
+    plugins: Plugins,
+    harnesses: Vec<Harness>,
+    settings: plugin_host::Settings,
     folder: PathBuf,
     placement: Placement,
     spawner: Spawner,
     shared: Arc<Shared>,
     out: mpsc::UnboundedSender<Command>,
-) {
-    loop {
-        tokio::time::sleep(RESCAN).await;
-        if !shared.catalogue().is_stale(&linked, &folder) {
-            continue;
+}
+
+impl Rescan {
+    async fn run(mut self) {
+        loop {
+            tokio::time::sleep(RESCAN).await;
+            let reloaded = self.plugins.is_stale(&self.settings);
+            if reloaded && let Err(error) = self.reload().await {
+                tracing::error!(%error, "the plugins are not loaded again");
+            }
+            let catalogue = self.shared.catalogue();
+            if !reloaded && !catalogue.is_stale(&self.harnesses, &self.folder) {
+                continue;
+            }
+            let found =
+                Catalogue::discover(&self.harnesses, &self.folder, self.placement, &self.spawner)
+                    .await;
+            let offers = found.offers().to_vec();
+            self.shared.set_catalogue(found);
+            if self.out.send(Command::Offers(offers)).is_err() {
+                return;
+            }
         }
-        let found = Catalogue::discover(&linked, &folder, placement, &spawner).await;
-        let offers = found.offers().to_vec();
-        shared.set_catalogue(found);
-        if out.send(Command::Offers(offers)).is_err() {
-            return;
+    }
+
+    async fn reload(&mut self) -> Result<(), DaemonError> {
+        let settings = self.settings.clone();
+        // Compiling takes seconds.
+        let opened = tokio::task::spawn_blocking(move || Plugins::open(&settings)).await;
+        if let Ok(opened) = opened {
+            self.plugins = opened?;
+            self.harnesses = self.plugins.harnesses()?;
         }
+        Ok(())
     }
 }

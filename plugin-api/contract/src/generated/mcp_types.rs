@@ -3,24 +3,39 @@
 //! Written by `cargo xtask contract`; edit the WIT instead.
 
 use serde::{Deserialize, Serialize};
+#[cfg(feature = "component")]
+use wasmtime::component::{ComponentType, Lift, Lower};
 
 use super::common::{Extra, Pair};
 
 /// From where a server is reached (ENV-590).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(
+    feature = "component",
+    derive(ComponentType, Lift, Lower),
+    component(variant)
+)]
 pub enum Origin {
     /// Core's execution host.
+    #[cfg_attr(feature = "component", component(name = "service"))]
     Service,
     /// The Environment's workspace.
+    #[cfg_attr(feature = "component", component(name = "environment"))]
     Environment,
     /// A later origin; refused by a resolver that does not know it (RP-10.14).
+    #[cfg_attr(feature = "component", component(name = "other"))]
     Other(String),
 }
 
 /// A public HTTP declaration, frozen at Session creation (ENV-602).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(
+    feature = "component",
+    derive(ComponentType, Lift, Lower),
+    component(record)
+)]
 pub struct DeclaredHttp {
     /// `server_url`.
     pub url: String,
@@ -31,6 +46,11 @@ pub struct DeclaredHttp {
 /// A public stdio declaration, only if the harness declares stdio MCP (API-173).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(
+    feature = "component",
+    derive(ComponentType, Lift, Lower),
+    component(record)
+)]
 pub struct DeclaredStdio {
     /// Program name or absolute path.
     pub command: String,
@@ -43,18 +63,31 @@ pub struct DeclaredStdio {
 /// A transport as declared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(
+    feature = "component",
+    derive(ComponentType, Lift, Lower),
+    component(variant)
+)]
 pub enum DeclaredTransport {
     /// HTTP.
+    #[cfg_attr(feature = "component", component(name = "http"))]
     Http(DeclaredHttp),
     /// Stdio.
+    #[cfg_attr(feature = "component", component(name = "stdio"))]
     Stdio(DeclaredStdio),
     /// A later one; refused by a resolver that does not know it.
+    #[cfg_attr(feature = "component", component(name = "other"))]
     Other(Extra),
 }
 
 /// One `mcp` tool of the Session, or one that the platform adds (API-074).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(
+    feature = "component",
+    derive(ComponentType, Lift, Lower),
+    component(record)
+)]
 pub struct DeclaredServer {
     /// `server_label`.
     pub label: String,
@@ -63,6 +96,7 @@ pub struct DeclaredServer {
     /// Explicit origin.
     pub origin: Origin,
     /// Tool names; none = all.
+    #[cfg_attr(feature = "component", component(name = "allowed-tools"))]
     pub allowed_tools: Option<Vec<String>>,
     /// `required`.
     pub required: bool,
@@ -71,6 +105,11 @@ pub struct DeclaredServer {
 /// One MCP file of a package.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(
+    feature = "component",
+    derive(ComponentType, Lift, Lower),
+    component(record)
+)]
 pub struct PluginFile {
     /// Relative path.
     pub path: String,
@@ -81,6 +120,11 @@ pub struct PluginFile {
 /// An installed Plugin that was selected, as the host read it again from the frozen package (ENV-565).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(
+    feature = "component",
+    derive(ComponentType, Lift, Lower),
+    component(record)
+)]
 pub struct InstalledPlugin {
     /// Plugin name.
     pub name: String,
@@ -95,6 +139,11 @@ pub struct InstalledPlugin {
 /// Everything that the answer depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(
+    feature = "component",
+    derive(ComponentType, Lift, Lower),
+    component(record)
+)]
 pub struct ResolveRequest {
     /// Declared servers, in order.
     pub declared: Vec<DeclaredServer>,
@@ -109,24 +158,38 @@ pub struct ResolveRequest {
     /// Abilities that the harness declares here, such as `mcp_http_tools`, `plugin_mcp_stdio`.
     pub abilities: Vec<String>,
     /// Names of optional abilities of this host.
+    #[cfg_attr(feature = "component", component(name = "host-features"))]
     pub host_features: Vec<String>,
 }
 
 /// What the bearer of a server is (ENV-600).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(
+    feature = "component",
+    derive(ComponentType, Lift, Lower),
+    component(variant)
+)]
 pub enum Authority {
     /// Anonymous.
+    #[cfg_attr(feature = "component", component(name = "anonymous"))]
     Anonymous,
     /// The Project's Vault: this credential id.
+    #[cfg_attr(feature = "component", component(name = "project-vault"))]
     ProjectVault(String),
     /// A variable of the initialized environment, for Plugins.
+    #[cfg_attr(feature = "component", component(name = "environment-configuration"))]
     EnvironmentConfiguration(String),
 }
 
 /// HTTP, resolved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(
+    feature = "component",
+    derive(ComponentType, Lift, Lower),
+    component(record)
+)]
 pub struct HttpBinding {
     /// Absolute URL.
     pub url: String,
@@ -139,6 +202,11 @@ pub struct HttpBinding {
 /// Stdio, resolved; the host's helper launches it (ENV-566, ENV-568).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(
+    feature = "component",
+    derive(ComponentType, Lift, Lower),
+    component(record)
+)]
 pub struct StdioBinding {
     /// Command as declared.
     pub command: String,
@@ -147,6 +215,7 @@ pub struct StdioBinding {
     /// Directory relative to the Plugin's root; none = the workspace.
     pub cwd: Option<String>,
     /// Variables from the declaration; initialized ones win.
+    #[cfg_attr(feature = "component", component(name = "literal-env"))]
     pub literal_env: Vec<Pair>,
     /// Names of initialized variables; a missing one has been refused.
     pub variables: Vec<String>,
@@ -155,18 +224,31 @@ pub struct StdioBinding {
 /// A transport, resolved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(
+    feature = "component",
+    derive(ComponentType, Lift, Lower),
+    component(variant)
+)]
 pub enum Transport {
     /// HTTP.
+    #[cfg_attr(feature = "component", component(name = "http"))]
     Http(HttpBinding),
     /// Stdio.
+    #[cfg_attr(feature = "component", component(name = "stdio"))]
     Stdio(StdioBinding),
     /// A later one.
+    #[cfg_attr(feature = "component", component(name = "other"))]
     Other(Extra),
 }
 
 /// One effective MCP server. Transient: never stored, never logged (ENV-582).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(
+    feature = "component",
+    derive(ComponentType, Lift, Lower),
+    component(record)
+)]
 pub struct McpBinding {
     /// Unique label.
     pub label: String,
@@ -177,6 +259,7 @@ pub struct McpBinding {
     /// Transport.
     pub transport: Transport,
     /// Tool names; none = all.
+    #[cfg_attr(feature = "component", component(name = "allowed-tools"))]
     pub allowed_tools: Option<Vec<String>>,
     /// Required.
     pub required: bool,
@@ -185,6 +268,11 @@ pub struct McpBinding {
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(
+    feature = "component",
+    derive(ComponentType, Lift, Lower),
+    component(record)
+)]
 pub struct Refusal {
     /// `duplicate_label`, `credential_unavailable`, `variable_missing`, `origin_not_allowed`, `transport_unsupported`, `manifest_invalid`, `header_unsupported`.
     pub code: String,

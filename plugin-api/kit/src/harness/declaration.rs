@@ -7,8 +7,8 @@ use contract::common::Pair;
 use contract::harness_declaration::{Declaration, Support};
 use contract::manifest::Manifest;
 
-use super::catalogue::ABILITIES;
 use crate::{Result, broken, ensure};
+use contract::catalogue::ABILITIES;
 
 /// All rules about declarations, against the plugin's own manifest.
 ///

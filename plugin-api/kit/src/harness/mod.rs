@@ -1,7 +1,7 @@
 //! Harness adapters.
 
 mod bench;
-mod catalogue;
+mod configuration;
 pub mod declaration;
 mod items;
 mod outputs;
@@ -10,7 +10,8 @@ mod rig;
 mod transcript;
 
 pub use bench::Bench;
-pub use catalogue::{ABILITIES, FAILURE_CODES, PREPARE_CODES};
+pub use configuration::configuration;
+pub use contract::catalogue::{ABILITIES, FAILURE_CODES, PREPARE_CODES};
 pub use referee::Referee;
 pub use rig::{Fills, Rig, RigError};
 pub use transcript::{Scrub, Step, Transcript, TranscriptError};

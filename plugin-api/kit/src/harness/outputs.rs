@@ -5,8 +5,8 @@ use contract::harness_events::{NativeFailure, Notice, TurnStatus};
 use contract::harness_io::{Afterwards, Settlement};
 use contract::harness_launch::{Framing, HomeContent, HomeEntry, LaunchPlan, Piece};
 
-use super::catalogue::{FAILURE_CODES, PREPARE_CODES};
 use crate::{Result, ensure, is_code};
+use contract::catalogue::{FAILURE_CODES, PREPARE_CODES};
 
 /// Longest line that a framing may allow.
 const LONGEST_LINE: u32 = 16 * 1024 * 1024;

@@ -1,0 +1,89 @@
+//! `berth plugin check`: everything that can be judged about a plugin file before it is installed.
+
+use clap::Args;
+use plugin_host::load::PluginFile;
+use plugin_host::{Driver, Plugin, Transport};
+use std::path::{Path, PathBuf};
+
+/// What to judge.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// The plugin file.
+    file: PathBuf,
+    /// Run a native library. It runs with all rights of this program.
+    #[arg(long)]
+    allow_native_plugins: bool,
+}
+
+/// Judges it and says what was judged.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub(super) fn run(options: &Options) -> anyhow::Result<()> {
+    let file = PluginFile::read(&options.file).map_err(|reason| refused(&options.file, reason))?;
+    say(&file);
+    let settings = plugin_host::Settings {
+        folder: None,
+        allow_native: options.allow_native_plugins,
+    };
+    let plugin = file
+        .load(&file.asked(), &settings)
+        .map_err(|reason| refused(&options.file, reason))?;
+    say!("loads        yes: imports, exports and their shapes are the contract's");
+    conformance(&plugin)?;
+    say!("conformance  passed");
+    Ok(())
+}
+
+/// The sentence for a file that is refused.
+pub(super) fn refused(path: &Path, reason: plugin_host::load::Refusal) -> anyhow::Error {
+    anyhow::Error::new(plugin_host::load::Refused {
+        path: path.to_owned(),
+        reason,
+    })
+}
+
+/// What a file says about itself.
+pub(super) fn say(file: &PluginFile) {
+    let manifest = &file.manifest;
+    say!(
+        "plugin       {} {} ({})",
+        manifest.id,
+        manifest.version,
+        manifest.name
+    );
+    say!("licence      {}", manifest.license);
+    say!("transport    {}", file.transport.name());
+    say!("size         {} KiB", file.size().div_ceil(1024));
+    say!("digest       {}", file.digest);
+    if file.transport == Transport::Native {
+        say!(
+            "trust        it runs with all rights of Berth: files, keys, network; install it only if you trust its author"
+        );
+    }
+    if manifest.permissions.is_empty() {
+        say!("permissions  none");
+    }
+    for (capability, reason) in &manifest.permissions {
+        say!(
+            "permission   {}: {reason}",
+            super::install::name(*capability)
+        );
+    }
+}
+
+/// The kit's suite of the plugin's kind.
+///
+/// # Errors
+/// The rule that it breaks.
+pub(super) fn conformance(plugin: &Plugin) -> kit::Result {
+    match &plugin.driver {
+        Driver::Harness(adapter) => {
+            kit::harness::declaration::check(&**adapter, &[], &plugin.manifest)
+        }
+        Driver::Sandbox(provider) => {
+            kit::provider::suite(&**provider, &kit::provider::Case::plain(Vec::new()))
+        }
+        Driver::Resolver(resolver) => kit::resolver::suite(&**resolver),
+    }
+}
