@@ -56,8 +56,9 @@ impl Blobs {
             }
             _ => {}
         }
-        std::fs::create_dir_all(&staging).map_err(failed)?;
-        std::fs::create_dir_all(folder.join(CONTENT)).map_err(failed)?;
+        for inner in [&staging, &folder.join(CONTENT)] {
+            private_folder(inner).map_err(failed)?;
+        }
         let store = LocalFileSystem::new_with_prefix(folder)?.with_fsync(true);
         Ok(Self::over(Arc::new(store), ring))
     }
@@ -182,4 +183,13 @@ pub(crate) fn content_path(digest: Digest) -> ObjectPath {
 
 pub(crate) fn staging_path() -> ObjectPath {
     ObjectPath::from(format!("{STAGING}/{}", uuid::Uuid::new_v4()))
+}
+
+/// Sealed or not, what is stored is nobody else's business: the folder above may let other accounts pass (LOC-006).
+fn private_folder(folder: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
 }

@@ -16,7 +16,9 @@ from test_sessions import last_turn, message, settled
 
 # Prints each place where one of the values is found, and each process whose memory can be opened. The patterns do not match themselves.
 SEARCH = r"""
+OWN=$PWD
 cd /
+grep -raslE -D skip "$PATTERN" "$OWN" 2>/dev/null | sed 's/^/FOUND file /'
 for root in /*; do
   case $root in /proc|/sys|/dev|/usr|/lib*|/bin|/sbin|/opt|/boot) continue;; esac
   grep -raslE -D skip "$PATTERN" "$root" 2>/dev/null | sed 's/^/FOUND file /'
@@ -47,7 +49,7 @@ def reachable(start_core):
     shutil.rmtree(outer)
 
 
-@pytest.mark.parametrize("level", ["namespaces"])
+@pytest.mark.parametrize("level", ["namespaces", "landlock"])
 def test_an_agent_finds_no_secret_of_anybody_else(start_core, reachable, level):
     core = start_core(folder=reachable, more=["--local-isolation", level], BERTH_TEST_SENTINEL="sentinel-environment-of-core")
     client = client_of(core)

@@ -228,6 +228,11 @@ impl Task {
             ("PATH", path.join(":")),
             ("HOME", home),
             ("LANG", "C.UTF-8".to_owned()),
+            // Without a view of its own a sandbox may not write into the machine's `/tmp`.
+            (
+                "TMPDIR",
+                std::env::temp_dir().to_string_lossy().into_owned(),
+            ),
         ];
         values
             .map(|(name, value)| (name.to_owned(), Secret::from(value)))
