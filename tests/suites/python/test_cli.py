@@ -18,7 +18,8 @@ from test_sessions import settled
 def test_the_first_start_makes_private_secrets(core):
     for name in ("credential.key", "core-key", "api-key", "installation-id"):
         assert stat.S_IMODE((core.folder / name).stat().st_mode) == 0o600, name
-    assert stat.S_IMODE(core.folder.stat().st_mode) == 0o700
+    for folder in (core.folder, core.folder / "blobs", *(core.folder / "blobs").iterdir()):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700, folder
     assert core.core_key.startswith("oac_admin_") and core.api_key.startswith("berth_sk_")
 
 
