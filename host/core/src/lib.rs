@@ -25,4 +25,4 @@ pub use execution::ExecutionError;
 pub use first_start::FirstStartError;
 pub use harnesses::UnknownHarness;
 pub use serve::{Ready, ServeError, serve};
-pub use settings::{CoreSettings, Database, FirstProject};
+pub use settings::{CoreSettings, Database, FirstProject, ShownSetting};

@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::api::Api;
+use crate::api::{Api, Facts};
 use crate::execution::{Execution, ExecutionError, ExecutionSettings};
 use crate::first_start::{self, FirstStartError};
 use crate::harnesses::{Harnesses, UnknownHarness};
@@ -144,7 +144,12 @@ fn start(
             stop.clone(),
         )
         .await?;
+        let facts = Facts {
+            public_url: public_url.clone(),
+            settings: settings.shown,
+        };
         let core = Arc::new(Core {
+            facts,
             gateway: execution.gateway.clone(),
             blobs,
             bundles: Arc::new(Semaphore::new(BUNDLES)),

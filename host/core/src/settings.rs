@@ -54,8 +54,23 @@ pub struct CoreSettings {
     pub provider: Option<String>,
     /// Machine processes that a provider may be granted (LOC-025).
     pub sandboxes: machine::sandbox::Settings,
+    /// Every setting, for the facts of the installation.
+    pub shown: Vec<ShownSetting>,
     /// Stands for the data folder, whose lock the caller holds: a process that owned execution under this id is dead (D31).
     pub owner: OwnerId,
+}
+
+/// One setting of the process, as an operator may see it (OPS-082).
+#[derive(Debug, Clone)]
+pub struct ShownSetting {
+    /// Its name on the command line.
+    pub key: &'static str,
+    /// What it is; `None` = not given.
+    pub value: Option<String>,
+    /// What it is where nobody sets it; `None` = nothing.
+    pub default: Option<String>,
+    /// The value is nobody's business: only whether there is one is shown.
+    pub sensitive: bool,
 }
 
 /// The database of a Core.

@@ -7,6 +7,7 @@ use store::Store;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::api::Facts;
 use crate::gateway::Gateway;
 use crate::harnesses::Harnesses;
 use crate::hub::Hub;
@@ -34,6 +35,8 @@ pub(crate) struct Core {
     pub harnesses: Harnesses,
     /// Admit plain `http` model URLs on loopback addresses.
     pub allow_loopback_model_urls: bool,
+    /// What a start fixes and an operator may see.
+    pub facts: Facts,
     /// Cancelled when the drain begins: waits are given up, no stream is opened.
     pub stop: CancellationToken,
     /// Cancelled when nothing more will be committed: streams end after the last event.

@@ -144,15 +144,13 @@ impl Unit for CreateAgent {
         .bind(now.millis())
         .execute(&mut *tx.conn)
         .await?;
-        if let Some(by) = &self.provenance {
-            record(
-                tx,
-                self.project,
-                by,
-                Operation::new("create", "agent", agent.id),
-            )
-            .await?;
-        }
+        record(
+            tx,
+            self.project,
+            self.provenance.as_ref(),
+            Operation::new("create", "agent", agent.id),
+        )
+        .await?;
         Ok(agent)
     }
 }
@@ -189,7 +187,7 @@ impl Unit for UpdateAgent {
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<SavedAgent, UnitError<Refusal>> {
         // The write comes first: on PostgreSQL it is the lock that orders two updates.
-        let now = lock(tx, self.project, self.id).await?;
+        let now = tx.lock_row(LOCK, self.id, self.project).await?;
         let mut agent = get(tx.conn, self.project, self.id)
             .await?
             .ok_or(UnitError::Refused(Refusal::NotFound))?;
@@ -212,15 +210,13 @@ impl Unit for UpdateAgent {
                 .execute(&mut *tx.conn)
                 .await?;
         }
-        if let Some(by) = &self.provenance {
-            record(
-                tx,
-                self.project,
-                by,
-                Operation::new("update", "agent", self.id),
-            )
-            .await?;
-        }
+        record(
+            tx,
+            self.project,
+            self.provenance.as_ref(),
+            Operation::new("update", "agent", self.id),
+        )
+        .await?;
         Ok(agent)
     }
 }
@@ -243,41 +239,22 @@ impl Unit for DeleteAgent {
     type Refusal = Refusal;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<(), UnitError<Refusal>> {
-        let now = lock(tx, self.project, self.id).await?;
+        let now = tx.lock_row(LOCK, self.id, self.project).await?;
         sqlx::query("UPDATE agents SET deleted_at = $2, sealed_provider = NULL WHERE id = $1")
             .bind(self.id.to_string())
             .bind(now.millis())
             .execute(&mut *tx.conn)
             .await?;
-        if let Some(by) = &self.by {
-            record(
-                tx,
-                self.project,
-                by,
-                Operation::new("delete", "agent", self.id),
-            )
-            .await?;
-        }
+        record(
+            tx,
+            self.project,
+            self.by.as_ref(),
+            Operation::new("delete", "agent", self.id),
+        )
+        .await?;
         Ok(())
     }
 }
 
-/// Takes the row lock of a live Agent by writing to it, and reads the clock under it.
-async fn lock(
-    tx: &mut Tx<'_>,
-    project: ProjectId,
-    id: AgentId,
-) -> Result<Timestamp, UnitError<Refusal>> {
-    let done = sqlx::query(
-        "UPDATE agents SET updated_at = updated_at WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL",
-    )
-    .bind(id.to_string())
-    .bind(project.to_string())
-    .execute(&mut *tx.conn)
-    .await?;
-    if done.rows_affected() == 0 {
-        return Err(UnitError::Refused(Refusal::NotFound));
-    }
-    tx.forget_clock();
-    Ok(tx.now().await?)
-}
+/// Takes the row lock and reads the clock under it.
+const LOCK: &str = "UPDATE agents SET updated_at = updated_at WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL";

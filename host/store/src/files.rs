@@ -83,9 +83,13 @@ impl Unit for CreateFile {
         .execute(&mut *tx.conn)
         .await?;
         blob_references::add(tx.conn, &file.content, &file.id.to_string()).await?;
-        if let Some(by) = &self.provenance {
-            record(tx, project, by, Operation::new("create", "file", file.id)).await?;
-        }
+        record(
+            tx,
+            project,
+            self.provenance.as_ref(),
+            Operation::new("create", "file", file.id),
+        )
+        .await?;
         Ok(file)
     }
 }
@@ -132,10 +136,8 @@ impl Unit for DeleteFile {
             return Err(UnitError::Refused(Refusal::NotFound));
         }
         blob_references::release(tx.conn, &self.id.to_string()).await?;
-        if let Some(by) = &self.by {
-            let operation = Operation::new("delete", "file", self.id);
-            record(tx, self.project, by, operation).await?;
-        }
+        let operation = Operation::new("delete", "file", self.id);
+        record(tx, self.project, self.by.as_ref(), operation).await?;
         Ok(())
     }
 }

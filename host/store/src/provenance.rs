@@ -85,16 +85,18 @@ impl<'a> From<&'a Author> for By<'a> {
     }
 }
 
-/// Records a write to a Project's resources in its own transaction; if the record fails, the write fails.
-pub(crate) async fn record(
+/// Records a write to a Project's resources in its own transaction, if somebody asked for it; if the record fails, the write
+/// fails.
+pub(crate) async fn record<'b>(
     tx: &mut Tx<'_>,
     project: ProjectId,
-    by: impl Into<By<'_>>,
+    by: Option<impl Into<By<'b>>>,
     operation: Operation,
 ) -> Result<(), StoreError> {
-    match by.into() {
-        By::Key(by) => write(tx, project, by, operation).await,
-        By::Administrator(by) => audit(tx, Some(project), by, operation).await,
+    match by.map(Into::into) {
+        None => Ok(()),
+        Some(By::Key(by)) => write(tx, project, by, operation).await,
+        Some(By::Administrator(by)) => audit(tx, Some(project), by, operation).await,
     }
 }
 

@@ -173,9 +173,13 @@ impl Unit for CreateSkill {
         .execute(&mut *tx.conn)
         .await?;
         add_version(tx, &self.upload, 1, now).await?;
-        if let Some(by) = &self.provenance {
-            record(tx, project, by, Operation::new("create", "skill", id)).await?;
-        }
+        record(
+            tx,
+            project,
+            self.provenance.as_ref(),
+            Operation::new("create", "skill", id),
+        )
+        .await?;
         found(get(tx.conn, project, id).await?)
     }
 }
@@ -220,11 +224,9 @@ impl Unit for UploadSkillVersion {
         if self.default {
             set_default(tx, skill, number).await?;
         }
-        if let Some(by) = &self.provenance {
-            let operation = Operation::new("upload_version", "skill_version", self.upload.version);
-            let operation = operation.of(skill);
-            record(tx, project, by, operation).await?;
-        }
+        let operation = Operation::new("upload_version", "skill_version", self.upload.version);
+        let operation = operation.of(skill);
+        record(tx, project, self.provenance.as_ref(), operation).await?;
         found(version(tx.conn, project, skill, number).await?)
     }
 }
@@ -267,10 +269,8 @@ impl Unit for SetDefaultSkillVersion {
         lock(tx, self.project, self.skill, 0).await?;
         found(version(tx.conn, self.project, self.skill, self.number).await?)?;
         set_default(tx, self.skill, self.number).await?;
-        if let Some(by) = &self.provenance {
-            let operation = Operation::new("update_default_version", "skill", self.skill);
-            record(tx, self.project, by, operation).await?;
-        }
+        let operation = Operation::new("update_default_version", "skill", self.skill);
+        record(tx, self.project, self.provenance.as_ref(), operation).await?;
         found(get(tx.conn, self.project, self.skill).await?)
     }
 }
@@ -295,10 +295,8 @@ impl Unit for DeleteSkill {
     async fn run(&self, tx: &mut Tx<'_>) -> Result<(), UnitError<Refusal>> {
         lock(tx, self.project, self.skill, 0).await?;
         remove(tx, self.skill).await?;
-        if let Some(by) = &self.by {
-            let operation = Operation::new("delete", "skill", self.skill);
-            record(tx, self.project, by, operation).await?;
-        }
+        let operation = Operation::new("delete", "skill", self.skill);
+        record(tx, self.project, self.by.as_ref(), operation).await?;
         Ok(())
     }
 }
@@ -343,10 +341,8 @@ impl Unit for DeleteSkillVersion {
                     .await?;
             }
         }
-        if let Some(by) = &self.by {
-            let operation = Operation::new("delete", "skill_version", gone.id).of(self.skill);
-            record(tx, self.project, by, operation).await?;
-        }
+        let operation = Operation::new("delete", "skill_version", gone.id).of(self.skill);
+        record(tx, self.project, self.by.as_ref(), operation).await?;
         Ok(gone.id)
     }
 }

@@ -165,10 +165,8 @@ impl Unit for CreateTemplate {
         .execute(&mut *tx.conn)
         .await?;
         put(tx, self.project, &template, &confidential).await?;
-        if let Some(by) = &self.provenance {
-            let operation = Operation::new("create", "environment_template", self.id);
-            record(tx, self.project, by, operation).await?;
-        }
+        let operation = Operation::new("create", "environment_template", self.id);
+        record(tx, self.project, self.provenance.as_ref(), operation).await?;
         Ok(template)
     }
 }
@@ -204,7 +202,7 @@ impl Unit for UpdateTemplate {
     type Refusal = Refusal;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Template, UnitError<Refusal>> {
-        let now = lock(tx, self.project, self.id).await?;
+        let now = tx.lock_row(LOCK, self.id, self.project).await?;
         let keys = tx.keys.clone();
         let found = opened(tx.conn, &keys, self.project, self.id).await?;
         let (mut template, mut confidential) =
@@ -212,10 +210,8 @@ impl Unit for UpdateTemplate {
         template.update(&mut confidential, self.patch.clone(), now);
         check_references(tx, self.project, &self.patch).await?;
         put(tx, self.project, &template, &confidential).await?;
-        if let Some(by) = &self.provenance {
-            let operation = Operation::new("update", "environment_template", self.id);
-            record(tx, self.project, by, operation).await?;
-        }
+        let operation = Operation::new("update", "environment_template", self.id);
+        record(tx, self.project, self.provenance.as_ref(), operation).await?;
         Ok(template)
     }
 }
@@ -238,39 +234,20 @@ impl Unit for DeleteTemplate {
     type Refusal = Refusal;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<(), UnitError<Refusal>> {
-        lock(tx, self.project, self.id).await?;
+        tx.lock_row(LOCK, self.id, self.project).await?;
         blob_references::release(tx.conn, &self.id.to_string()).await?;
         sqlx::query("DELETE FROM templates WHERE id = $1")
             .bind(self.id.to_string())
             .execute(&mut *tx.conn)
             .await?;
-        if let Some(by) = &self.by {
-            let operation = Operation::new("delete", "environment_template", self.id);
-            record(tx, self.project, by, operation).await?;
-        }
+        let operation = Operation::new("delete", "environment_template", self.id);
+        record(tx, self.project, self.by.as_ref(), operation).await?;
         Ok(())
     }
 }
 
-/// Takes the row lock of a Template by writing to it, and reads the clock under it.
-async fn lock(
-    tx: &mut Tx<'_>,
-    project: ProjectId,
-    id: TemplateId,
-) -> Result<Timestamp, UnitError<Refusal>> {
-    let done = sqlx::query(
-        "UPDATE templates SET updated_at = updated_at WHERE id = $1 AND project_id = $2",
-    )
-    .bind(id.to_string())
-    .bind(project.to_string())
-    .execute(&mut *tx.conn)
-    .await?;
-    if done.rows_affected() == 0 {
-        return Err(UnitError::Refused(Refusal::NotFound));
-    }
-    tx.forget_clock();
-    Ok(tx.now().await?)
-}
+/// Takes the row lock and reads the clock under it.
+const LOCK: &str = "UPDATE templates SET updated_at = updated_at WHERE id = $1 AND project_id = $2";
 
 /// Writes a whole Template whose row exists, and what it keeps.
 async fn put(

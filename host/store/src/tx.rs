@@ -2,10 +2,15 @@
 
 use std::sync::Arc;
 
-use domain::{SessionId, Timestamp, lease::Epoch};
+use domain::{ProjectId, Refusal, SessionId, Timestamp, lease::Epoch};
 use sqlx::{AnyConnection, Row};
 
-use crate::{dialect::Dialect, error::StoreError, lease::LeaseToken, notify::Outbox};
+use crate::{
+    dialect::Dialect,
+    error::{StoreError, UnitError},
+    lease::LeaseToken,
+    notify::Outbox,
+};
 
 /// The transaction of a unit.
 pub struct Tx<'c> {
@@ -71,6 +76,26 @@ impl<'c> Tx<'c> {
             .await?;
         self.now = None;
         Ok(row.is_some())
+    }
+
+    /// Takes the row lock of a resource of a Project by writing to it, and reads the clock under it. `statement` changes
+    /// nothing of the row `$1` of the Project `$2`.
+    pub(crate) async fn lock_row(
+        &mut self,
+        statement: &'static str,
+        id: impl ToString,
+        project: ProjectId,
+    ) -> Result<Timestamp, UnitError<Refusal>> {
+        let done = sqlx::query(statement)
+            .bind(id.to_string())
+            .bind(project.to_string())
+            .execute(&mut *self.conn)
+            .await?;
+        if done.rows_affected() == 0 {
+            return Err(UnitError::Refused(Refusal::NotFound));
+        }
+        self.forget_clock();
+        Ok(self.now().await?)
     }
 
     /// The epoch of the lease under which this unit runs.

@@ -147,10 +147,8 @@ impl Unit for CreateVault {
         .bind(now.millis())
         .execute(&mut *tx.conn)
         .await?;
-        if let Some(by) = &self.provenance {
-            let operation = Operation::new("create", "vault", vault.id);
-            record(tx, self.project, by, operation).await?;
-        }
+        let operation = Operation::new("create", "vault", vault.id);
+        record(tx, self.project, self.provenance.as_ref(), operation).await?;
         Ok(vault)
     }
 }
@@ -184,7 +182,7 @@ impl Unit for DeleteVault {
     type Refusal = Refusal;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<(), UnitError<Refusal>> {
-        lock(tx, self.project, self.id).await?;
+        tx.lock_row(LOCK, self.id, self.project).await?;
         for statement in [
             "DELETE FROM credentials WHERE vault_id = $1",
             "DELETE FROM vaults WHERE id = $1",
@@ -194,10 +192,8 @@ impl Unit for DeleteVault {
                 .execute(&mut *tx.conn)
                 .await?;
         }
-        if let Some(by) = &self.by {
-            let operation = Operation::new("delete", "vault", self.id);
-            record(tx, self.project, by, operation).await?;
-        }
+        let operation = Operation::new("delete", "vault", self.id);
+        record(tx, self.project, self.by.as_ref(), operation).await?;
         Ok(())
     }
 }
@@ -223,7 +219,8 @@ impl Unit for CreateCredential {
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Credential, UnitError<Refusal>> {
         // The Vault's lock: a deletion that waits for it takes this Credential too (DEL-002).
-        lock(tx, self.project, self.credential.vault).await?;
+        tx.lock_row(LOCK, self.credential.vault, self.project)
+            .await?;
         let now = tx.now().await?;
         let credential = Credential {
             created_at: now,
@@ -249,11 +246,9 @@ impl Unit for CreateCredential {
         .bind(now.millis())
         .execute(&mut *tx.conn)
         .await?;
-        if let Some(by) = &self.provenance {
-            let operation = Operation::new("create", "credential", credential.id);
-            let operation = operation.of(credential.vault);
-            record(tx, self.project, by, operation).await?;
-        }
+        let operation = Operation::new("create", "credential", credential.id);
+        let operation = operation.of(credential.vault);
+        record(tx, self.project, self.provenance.as_ref(), operation).await?;
         Ok(credential)
     }
 }
@@ -339,10 +334,8 @@ impl Unit for ReplaceCredential {
             .bind(credential.updated_at.millis())
             .execute(&mut *tx.conn)
             .await?;
-        if let Some(by) = &self.provenance {
-            let operation = Operation::new("update", "credential", self.id).of(self.vault);
-            record(tx, self.project, by, operation).await?;
-        }
+        let operation = Operation::new("update", "credential", self.id).of(self.vault);
+        record(tx, self.project, self.provenance.as_ref(), operation).await?;
         Ok(credential)
     }
 }
@@ -367,7 +360,7 @@ impl Unit for DeleteCredential {
     type Refusal = Refusal;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<(), UnitError<Refusal>> {
-        lock(tx, self.project, self.vault).await?;
+        tx.lock_row(LOCK, self.vault, self.project).await?;
         let done = sqlx::query("DELETE FROM credentials WHERE id = $1 AND vault_id = $2")
             .bind(self.id.to_string())
             .bind(self.vault.to_string())
@@ -376,24 +369,11 @@ impl Unit for DeleteCredential {
         if done.rows_affected() == 0 {
             return Err(UnitError::Refused(Refusal::NotFound));
         }
-        if let Some(by) = &self.by {
-            let operation = Operation::new("delete", "credential", self.id).of(self.vault);
-            record(tx, self.project, by, operation).await?;
-        }
+        let operation = Operation::new("delete", "credential", self.id).of(self.vault);
+        record(tx, self.project, self.by.as_ref(), operation).await?;
         Ok(())
     }
 }
 
-/// Takes the row lock of a Vault by writing to it.
-async fn lock(tx: &mut Tx<'_>, project: ProjectId, id: VaultId) -> Result<(), UnitError<Refusal>> {
-    let done = sqlx::query("UPDATE vaults SET status = status WHERE id = $1 AND project_id = $2")
-        .bind(id.to_string())
-        .bind(project.to_string())
-        .execute(&mut *tx.conn)
-        .await?;
-    if done.rows_affected() == 0 {
-        return Err(UnitError::Refused(Refusal::NotFound));
-    }
-    tx.forget_clock();
-    Ok(())
-}
+/// Takes the row lock and reads the clock under it.
+const LOCK: &str = "UPDATE vaults SET status = status WHERE id = $1 AND project_id = $2";

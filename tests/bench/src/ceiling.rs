@@ -45,6 +45,19 @@ fn url(database: &Path, mode: &str) -> String {
     format!("sqlite://{}?mode={mode}", database.display())
 }
 
+/// A connection that may write to a Core's database beside it.
+///
+/// # Errors
+/// The database cannot be opened.
+pub async fn writable(database: &Path) -> Result<AnyConnection> {
+    sqlx::any::install_default_drivers();
+    let mut connection = AnyConnection::connect(&url(database, "rw")).await?;
+    sqlx::query("PRAGMA busy_timeout = 5000")
+        .execute(&mut connection)
+        .await?;
+    Ok(connection)
+}
+
 /// The key check and one indexed read: the least that an honest answer takes.
 async fn one_read(
     State(pool): State<AnyPool>,

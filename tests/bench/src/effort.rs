@@ -9,6 +9,8 @@ pub struct Effort {
     pub rounds: usize,
     /// Time of one measurement of a rate.
     pub span: Duration,
+    /// Items of a long history.
+    pub items: u32,
     /// Turns, one after another.
     pub turns: usize,
     /// Followed Sessions that stream at the same time.
@@ -28,6 +30,7 @@ impl Effort {
     pub const FULL: Self = Self {
         rounds: 7,
         span: Duration::from_secs(2),
+        items: 100_000,
         turns: 60,
         streams: 20,
         ticks: 400,
@@ -40,6 +43,7 @@ impl Effort {
     pub const TINY: Self = Self {
         rounds: 1,
         span: Duration::from_millis(50),
+        items: 300,
         turns: 2,
         streams: 2,
         ticks: 3,

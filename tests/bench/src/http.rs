@@ -73,6 +73,24 @@ impl Connection {
         Ok(body)
     }
 
+    /// Sends a request that must be refused with this status, and reads the whole answer.
+    ///
+    /// # Errors
+    /// The connection broke, or the answer is another one.
+    pub async fn refused(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+        with: StatusCode,
+    ) -> Result<()> {
+        let answer = self.send(method, path, body).await?;
+        let status = answer.status();
+        answer.into_body().collect().await?;
+        ensure!(status == with, "{path}: {status}");
+        Ok(())
+    }
+
     /// Opens a stream; the connection is used up by it.
     ///
     /// # Errors

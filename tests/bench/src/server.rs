@@ -2,6 +2,7 @@
 
 use crate::http::{Connection, Events};
 use anyhow::{Context, Result, bail, ensure};
+use bytes::Bytes;
 use harness_codex as _;
 use hyper::Method;
 use serde_json::{Value, json};
@@ -217,6 +218,23 @@ impl Server {
     /// It is gone.
     pub async fn connect(&self) -> Result<Connection> {
         Connection::open(self.address, &self.key).await
+    }
+
+    /// A key of a Project of its own.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub async fn stranger(&self) -> Result<String> {
+        let core_key = std::fs::read_to_string(self.data().join("core-key"))?;
+        let mut core = Connection::open(self.address, core_key.trim()).await?;
+        let name = || Bytes::from_static(br#"{"name":"stranger"}"#);
+        let made = core.ask(Method::POST, "/core/v1/projects", name()).await?;
+        let project: Value = serde_json::from_slice(&made)?;
+        let id = project["id"].as_str().context("a Project without an id")?;
+        let path = format!("/core/v1/projects/{id}/keys");
+        let issued: Value = serde_json::from_slice(&core.ask(Method::POST, &path, name()).await?)?;
+        let key = issued["key"].as_str().context("a key without its text")?;
+        Ok(key.to_owned())
     }
 
     /// Makes a Session and follows its first Turn from creation on.

@@ -53,6 +53,8 @@ macro_rules! rows {
 
 rows! {
     reading_is_measured: Read has 2,
+    a_long_history_is_measured: List has 1,
+    a_foreign_id_is_measured: Missing has 1,
     creating_is_measured: Create has 2,
     a_turn_is_measured: Turn has 1,
     deltas_are_measured: Delta has 2,

@@ -33,5 +33,6 @@ mod templates;
 pub(crate) mod tests;
 mod vaults;
 
+pub(crate) use admin::installation::Facts;
 pub(crate) use dispatch::Api;
 pub use rows::{Operation, operations};

@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::{Gateway, GatewaySettings};
-use crate::api::Api;
+use crate::api::{Api, Facts};
 use crate::harnesses::Harnesses;
 use crate::http::accept::{Answer as _, Limits, accept};
 use crate::hub::Hub;
@@ -89,6 +89,10 @@ impl Fixture {
             stop: stop.clone(),
         });
         let core = Arc::new(Core {
+            facts: Facts {
+                public_url: "http://127.0.0.1/".parse().unwrap(),
+                settings: Vec::new(),
+            },
             gateway: gateway.clone(),
             blobs: Blobs::on_disk(folder.path(), store.keys().clone()).unwrap(),
             bundles: Arc::new(Semaphore::new(1)),

@@ -73,7 +73,7 @@ async fn reserve(shared: &Shared, provider: &Hosting) -> Result<(), StoreError> 
                 session: work.session,
                 reserve: Reserve {
                     provider: provider.id().to_owned(),
-                    generation: provider.generation(),
+                    generation: super::GENERATION,
                     node: None,
                     device_id,
                     credential: bootstrap::digest(&credential),

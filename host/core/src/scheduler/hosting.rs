@@ -65,11 +65,6 @@ impl Hosting {
         self.handle.id()
     }
 
-    /// Generation of the deployment's selection; one while the selection cannot be changed.
-    pub(super) fn generation(&self) -> u64 {
-        1
-    }
-
     /// Most allocations that may hold compute (SP-10.1).
     pub(super) fn max_active(&self) -> u32 {
         self.declaration.max_active

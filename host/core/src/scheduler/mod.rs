@@ -46,6 +46,9 @@ pub use engine_host::{EngineHost, EngineHostSettings};
 pub use hosting::{Hosting, NotHosting};
 pub use ownership::{Ownership, Scheduler, SchedulerSettings, run};
 
+/// Generation of the deployment's selection of a provider; one while the selection cannot be changed.
+pub const GENERATION: u64 = 1;
+
 /// What the tasks of one ownership share.
 struct Shared {
     store: Store,

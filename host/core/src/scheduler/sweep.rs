@@ -11,6 +11,8 @@ use super::Shared;
 const PERIOD: Duration = Duration::from_secs(5);
 /// Period in which records of writes are pruned (OPS-066).
 const RECORDS: Duration = Duration::from_secs(60);
+/// Most records that one pruning removes (OPS-066).
+const PRUNED: u32 = 1000;
 /// Period of the blob sweep, and the age under which a blob may still be on its way into a row.
 const BLOBS: Duration = Duration::from_secs(3600);
 
@@ -35,7 +37,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
                 }
             }
             _ = records.tick() => {
-                if let Err(error) = shared.store.write(PruneWriteOperations { retention_ms }).await {
+                if let Err(error) = shared.store.write(PruneWriteOperations { retention_ms, most: PRUNED }).await {
                     tracing::warn!(%error, "old records of writes could not be pruned");
                 }
             }

@@ -10,6 +10,8 @@ use crate::reservation::{self, ReservationFailure, ReservationState};
 use crate::turn::{self, CancelledBy};
 use crate::{Refusal, SessionState, Timestamp};
 
+use serde::Serialize;
+
 /// Answer of a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deleted {
@@ -83,6 +85,39 @@ pub fn archive(state: &SessionState, cx: &mut Context<'_>) -> Result<Decided<Arc
         draft.wake();
     }
     Ok(draft.decide(answer))
+}
+
+/// What is left of the compute of a hosted Session (OPS-043).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reclaim {
+    /// Nothing was asked to go.
+    Active,
+    /// The provider has yet to confirm that it is gone.
+    CleanupPending,
+    /// Nothing is left.
+    Released,
+}
+
+/// How far the reclamation of a hosted Session is.
+///
+/// # Errors
+/// E404-01 for a deleted Session; 400 for one that is not hosted.
+pub fn reclaim_of(state: &SessionState) -> Result<Reclaim, Refusal> {
+    if state.session.deleted_at.is_some() {
+        return Err(Refusal::NotFound);
+    }
+    if state.session.placement != Placement::OpenaiHosted {
+        return Err(Refusal::NotHosted);
+    }
+    let environment = state.environment.as_ref();
+    let ended = environment.is_some_and(|environment| environment.status.is_terminal());
+    Ok(match state.allocation.as_ref().map(|row| row.phase) {
+        Some(AllocationPhase::Released) => Reclaim::Released,
+        Some(AllocationPhase::Releasing) => Reclaim::CleanupPending,
+        None if ended => Reclaim::Released,
+        Some(_) | None => Reclaim::Active,
+    })
 }
 
 /// A12 for a live Session: Environment V5/V6, reservation settled as `settlement`, cancel requested, compute reclaimed; one

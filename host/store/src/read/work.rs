@@ -9,7 +9,7 @@ use sqlx::Row;
 use super::Reader;
 use crate::{
     allocations,
-    convert::{id_column, json_column},
+    convert::{count_column, id_column, json_column},
     error::StoreError,
     tx::read_clock,
 };
@@ -55,6 +55,18 @@ pub struct EnvironmentWork {
 }
 
 impl Reader<'_> {
+    /// Allocations that hold compute or may.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn live_allocations(&self) -> Result<u64, StoreError> {
+        let mut conn = self.connection().await?;
+        let row = sqlx::query("SELECT COUNT(*) AS live FROM allocations WHERE phase <> 'released'")
+            .fetch_one(&mut *conn)
+            .await?;
+        count_column(&row, "allocations", "live")
+    }
+
     /// Reservations past their deadline at statement time, at most `limit` (SC-3.1).
     ///
     /// # Errors

@@ -37,10 +37,8 @@ impl Unit for DeleteArtifact {
         let found = artifacts::get(tx.conn, session, self.artifact).await?;
         let found = found.ok_or(UnitError::Refused(Refusal::NotFound))?;
         decide_and_apply(tx, session, |cx| artifact::delete(&found, cx)).await?;
-        if let Some(by) = &self.by {
-            let operation = Operation::new("delete", "artifact", self.artifact).of(session);
-            record(tx, project, by, operation).await?;
-        }
+        let operation = Operation::new("delete", "artifact", self.artifact).of(session);
+        record(tx, project, self.by.as_ref(), operation).await?;
         Ok(())
     }
 }

@@ -74,9 +74,13 @@ impl Unit for CreateSession {
         configurations::add(tx.conn, &keys, project, id, &self.configuration, now).await?;
         let last_event = decided.changes.events.len() as u64;
         apply(tx, id, decided.changes).await?;
-        if let Some(by) = &self.provenance {
-            provenance::record(tx, project, by, Operation::new("create", "session", id)).await?;
-        }
+        provenance::record(
+            tx,
+            project,
+            self.provenance.as_ref(),
+            Operation::new("create", "session", id),
+        )
+        .await?;
         Ok(Created::Now {
             state: Box::new(decided.answer),
             last_event,

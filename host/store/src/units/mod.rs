@@ -83,7 +83,7 @@ impl<S: SessionUnit> Unit for S {
         let changed = !decided.changes.is_empty();
         apply(tx, self.session(), decided.changes).await?;
         if changed && let Some((by, operation)) = self.provenance() {
-            provenance::record(tx, state.session.project_id, by, operation).await?;
+            provenance::record(tx, state.session.project_id, Some(by), operation).await?;
         }
         Ok(decided.answer)
     }

@@ -63,15 +63,14 @@ impl Unit for SweepDeleted {
     }
 }
 
-/// Write operations that one pruning removes (OPS-066).
-const PRUNED: i64 = 1000;
-
 /// Removes records of public writes that are older than their retention; those of creations stay for ever (OPS-066). Answers
 /// how many went.
 #[derive(Debug, Clone, Copy)]
 pub struct PruneWriteOperations {
     /// How long a record is kept, in milliseconds.
     pub retention_ms: i64,
+    /// Most records that go at once.
+    pub most: u32,
 }
 
 impl Unit for PruneWriteOperations {
@@ -91,7 +90,7 @@ impl Unit for PruneWriteOperations {
              AND action NOT IN ('create', 'upload_version') ORDER BY created_at, id LIMIT $2)",
         )
         .bind(before)
-        .bind(PRUNED)
+        .bind(i64::from(self.most))
         .execute(&mut *tx.conn)
         .await?;
         Ok(done.rows_affected())

@@ -1,4 +1,4 @@
-//! `UpdateSession`, `DeleteSession`: what a client does to a Session besides input.
+//! `UpdateSession`, `DeleteSession`, `ArchiveSession`: what is done to a Session besides input.
 
 use domain::{
     Context, Decided, ProjectId, Refusal, SessionId, SessionState,
@@ -6,10 +6,13 @@ use domain::{
     session::{self, Deleted},
 };
 
-use super::SessionUnit;
+use super::{SessionUnit, decide_and_apply, locked};
 use crate::{
+    error::UnitError,
     load::Parts,
-    provenance::{Author, By, Operation, Provenance},
+    provenance::{self, Administrator, Author, By, Operation, Provenance},
+    tx::Tx,
+    unit::Unit,
 };
 
 /// Replaces the metadata (S-SES-14).
@@ -91,5 +94,64 @@ impl SessionUnit for DeleteSession {
         cx: &mut Context<'_>,
     ) -> Result<Decided<Deleted>, Refusal> {
         session::delete(state, cx)
+    }
+}
+
+/// Ends a hosted Session by order of an administrator (OPS-043). Repeating it changes nothing more, and is recorded again.
+#[derive(Debug, Clone)]
+pub struct ArchiveSession {
+    /// Its Project.
+    pub project: ProjectId,
+    /// The Session.
+    pub session: SessionId,
+    /// Generation that the administrator saw.
+    pub expected_generation: u64,
+    /// Generation of the deployment: that of a Session without an allocation of its own.
+    pub generation: u64,
+    /// The caller.
+    pub by: Administrator,
+}
+
+/// Why a Session is not archived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ArchiveRefusal {
+    /// By the rules of Sessions.
+    Refused(Refusal),
+    /// Its compute belongs to another generation of the deployment.
+    Stale {
+        /// That generation.
+        current: u64,
+    },
+}
+
+impl Unit for ArchiveSession {
+    const NAME: &'static str = "ArchiveSession";
+    const LEASED: bool = false;
+    type Answer = ();
+    type Refusal = ArchiveRefusal;
+
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<(), UnitError<ArchiveRefusal>> {
+        let state = locked(tx, self.session, Some(self.project), &Parts::whole()).await;
+        let state = state.map_err(refused)?;
+        // Whether it can be archived at all comes before the generation.
+        session::reclaim_of(&state).map_err(|refusal| refused(UnitError::Refused(refusal)))?;
+        let allocation = state.allocation.as_ref();
+        let current = allocation.map_or(self.generation, |allocation| allocation.generation);
+        if current != self.expected_generation {
+            return Err(UnitError::Refused(ArchiveRefusal::Stale { current }));
+        }
+        let decided = decide_and_apply(tx, self.session, |cx| session::archive(&state, cx));
+        decided.await.map_err(refused)?;
+        let operation = Operation::new("archive", "session", self.session);
+        let by = Some(By::Administrator(&self.by));
+        provenance::record(tx, self.project, by, operation).await?;
+        Ok(())
+    }
+}
+
+fn refused(error: UnitError<Refusal>) -> UnitError<ArchiveRefusal> {
+    match error {
+        UnitError::Refused(refusal) => UnitError::Refused(ArchiveRefusal::Refused(refusal)),
+        UnitError::Store(error) => UnitError::Store(error),
     }
 }

@@ -152,7 +152,7 @@ both! {
             row(RecoverSession { session: running }),
             row(SweepDeleted),
             row(TrimEvents),
-            row(PruneWriteOperations { retention_ms: 0 }),
+            row(PruneWriteOperations { retention_ms: 0, most: 1 }),
             row(PutProviderState { key: provider, value: Some("v".to_owned().into()) }),
             row(ReleaseLease),
         ]

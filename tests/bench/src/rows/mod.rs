@@ -3,7 +3,9 @@
 mod create;
 mod delta;
 mod idle;
+mod list;
 mod machine;
+mod missing;
 mod read;
 mod turn;
 
@@ -22,6 +24,10 @@ const CONNECTIONS: usize = 16;
 pub enum Row {
     /// Reading one resource.
     Read,
+    /// Reading a page of a long history.
+    List,
+    /// An id of somebody else.
+    Missing,
     /// Creating Sessions, on a slow disk and on this one.
     Create,
     /// A Turn on a warm Executor.
@@ -36,8 +42,10 @@ pub enum Row {
 
 impl Row {
     /// All, in the order of the table.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::Read,
+        Self::List,
+        Self::Missing,
         Self::Create,
         Self::Turn,
         Self::Delta,
@@ -50,6 +58,8 @@ impl Row {
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
+            Self::List => "list",
+            Self::Missing => "missing",
             Self::Create => "create",
             Self::Turn => "turn",
             Self::Delta => "delta",
@@ -65,6 +75,8 @@ impl Row {
     pub async fn measure(self, programs: &Programs, effort: Effort) -> Result<Vec<Line>> {
         match self {
             Self::Read => read::measure(programs, effort).await,
+            Self::List => list::measure(programs, effort).await,
+            Self::Missing => missing::measure(programs, effort).await,
             Self::Create => create::measure(programs, effort).await,
             Self::Turn => turn::measure(programs, effort).await,
             Self::Delta => delta::measure(programs, effort).await,

@@ -18,7 +18,7 @@ const OF_ONE_READ: f64 = 0.8;
 const OF_EMPTY: f64 = 0.15;
 
 #[derive(Clone)]
-struct Get(Arc<str>);
+pub(super) struct Get(pub(super) Arc<str>);
 
 impl AsyncWork<Connection> for Get {
     async fn once(&self, on: &mut Connection) -> Result<()> {
@@ -27,7 +27,7 @@ impl AsyncWork<Connection> for Get {
     }
 }
 
-async fn connections(address: SocketAddr, key: &str) -> Result<Vec<Connection>> {
+pub(super) async fn connections(address: SocketAddr, key: &str) -> Result<Vec<Connection>> {
     let mut open = Vec::with_capacity(CONNECTIONS);
     for _ in 0..CONNECTIONS {
         open.push(Connection::open(address, key).await?);

@@ -1,6 +1,8 @@
 //! Administration under `/core/v1`, with a Core key (operations 1 to 4).
 
+pub(crate) mod archives;
 pub(crate) mod diagnostics;
+pub(crate) mod installation;
 pub(crate) mod models;
 pub(crate) mod projects;
 pub(crate) mod records;

@@ -30,6 +30,8 @@ pub(crate) enum AdminError {
     Model,
     /// 400.
     HarnessConfig,
+    /// 409, with the generation that is there.
+    StaleGeneration(u64),
     /// 400: an unknown or repeated query parameter, or a malformed request.
     Request,
 }
@@ -98,6 +100,11 @@ impl AdminError {
             Self::HarnessConfig => {
                 let message = "The harness does not accept these native parameters.";
                 Row::bad("harness_config_invalid", message).at("harness_config")
+            }
+            Self::StaleGeneration(current) => {
+                let message = "The compute belongs to another generation of the deployment.";
+                let row = Row::conflict("sandbox_generation_stale", message);
+                row.with("current_generation", Detail::Number(current))
             }
             Self::Request => Row::bad("invalid_request", "The request is not valid."),
         }

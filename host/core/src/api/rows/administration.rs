@@ -7,7 +7,7 @@ use crate::api::{admin, history, sessions};
 /// The rows.
 pub(super) fn rows() -> Vec<Route> {
     use Verb::{Delete, Get, Post, Put};
-    use admin::{diagnostics, models, projects, records};
+    use admin::{archives, diagnostics, installation, models, projects, records};
     let row = |verb, path, shapes, handler| Route::new(verb, path, Space::Admin, shapes, handler);
     const MODEL: &str = "/core/v1/harnesses/{harness_id}/model-configuration";
     vec![
@@ -97,6 +97,18 @@ pub(super) fn rows() -> Vec<Route> {
         .list(CLAMPED),
         row(
             Get,
+            "/core/v1/projects/{project_id}/sessions/{session_id}/archive",
+            ("", "SessionArchive"),
+            handler!(archives::read),
+        ),
+        row(
+            Post,
+            "/core/v1/projects/{project_id}/sessions/{session_id}/archive",
+            ("SessionArchive", "SessionArchive"),
+            handler!(archives::archive),
+        ),
+        row(
+            Get,
             "/core/v1/projects/{project_id}/sessions/{session_id}/diagnostics",
             ("", "SessionDiagnostics"),
             handler!(diagnostics::session),
@@ -118,6 +130,12 @@ pub(super) fn rows() -> Vec<Route> {
             "/core/v1/projects/{project_id}/resource-owners",
             ("", "ResourceOwners"),
             handler!(records::resource_owners),
+        ),
+        row(
+            Get,
+            "/core/v1/installation",
+            ("", "Installation"),
+            handler!(installation::read),
         ),
         row(
             Get,

@@ -253,3 +253,119 @@ async fn a_list_of_a_project_that_is_not_there_is_no_empty_list(database: TestDa
     }
     assert!(lists > 8, "the table has only {lists} such lists");
 }
+
+both!(a_hosted_session_is_archived);
+async fn a_hosted_session_is_archived(database: TestDatabase) {
+    // OPS-043, OPS-068, E409-09, E409-11
+    let fixture = Fixture::on(database).await;
+    fixture.default_model().await;
+    let session = fixture.session(r#"{"input":"hi"}"#).await;
+    let none = fixture
+        .session(r#"{"environment":{"type":"none"},"input":"hi"}"#)
+        .await;
+    let path = |project: &str, session: &str| {
+        format!("/core/v1/projects/{project}/sessions/{session}/archive")
+    };
+    let own = path(&fixture.project.to_string(), &session);
+    let send = async |method: &str, path: &str, body: Option<&str>| {
+        let answer = fixture.send(method, path, Some(CORE_KEY), body).await;
+        (answer.status, answer.json())
+    };
+    let code = |answer: &(u16, serde_json::Value)| {
+        let code = answer.1["error"]["code"].as_str().unwrap_or_default();
+        (answer.0, code.to_owned())
+    };
+    let active = send("GET", &own, None).await;
+    assert_eq!((active.0, &active.1["state"]), (200, &"active".into()));
+    let right = Some(r#"{"expected_generation":1}"#);
+    let before = fixture.dump().await;
+    let stale = send("POST", &own, Some(r#"{"expected_generation":2}"#)).await;
+    assert_eq!(code(&stale), (409, "sandbox_generation_stale".into()));
+    assert_eq!(stale.1["error"]["details"]["current_generation"], 1);
+    for bad in [
+        "{}",
+        r#"{"expected_generation":"1"}"#,
+        r#"{"expected_generation":1,"x":1}"#,
+    ] {
+        assert_eq!(
+            code(&send("POST", &own, Some(bad)).await),
+            (400, "invalid_request".into())
+        );
+    }
+    let never = "ffffffff-ffff-ffff-ffff-ffffffffffff";
+    for (method, body) in [("GET", None), ("POST", right)] {
+        let hosted_only = path(&fixture.project.to_string(), &none);
+        assert_eq!(
+            code(&send(method, &hosted_only, body).await),
+            (400, "invalid_request".into())
+        );
+        for missing in [
+            path(never, &session),
+            path(&fixture.project.to_string(), never),
+        ] {
+            assert_eq!(
+                code(&send(method, &missing, body).await),
+                (404, "not_found".into())
+            );
+        }
+    }
+    assert_eq!(fixture.dump().await, before);
+    for _ in 0..2 {
+        let archived = send("POST", &own, right).await;
+        assert_eq!(
+            (archived.0, &archived.1["state"]),
+            (200, &"released".into())
+        );
+    }
+    let audited = fixture.dump().await;
+    let audited = audited
+        .lines()
+        .filter(|line| line.starts_with("audit_log") && line.ends_with("archive"));
+    assert_eq!(audited.count(), 2, "each accepted request is recorded");
+    let events = format!("/v1/agents/sessions/{session}/events");
+    let message = r#"{"events":[{"type":"agent.session.input.message","input":[{"role":"user","content":[{"type":"input_text","text":"x"}]}]}]}"#;
+    let late = fixture.post(&events, message).await;
+    assert_eq!(
+        late.json()["error"]["code"],
+        "environment_unavailable",
+        "{}",
+        late.body
+    );
+    assert_eq!(
+        fixture
+            .get(&format!("/v1/agents/sessions/{session}/items"))
+            .await
+            .status,
+        200
+    );
+}
+
+both!(an_operator_reads_the_facts_of_the_installation);
+async fn an_operator_reads_the_facts_of_the_installation(database: TestDatabase) {
+    // OPS-082
+    let fixture = Fixture::on(database).await;
+    let read = fixture
+        .send("GET", "/core/v1/installation", Some(CORE_KEY), None)
+        .await;
+    assert_eq!(read.status, 200, "{}", read.body);
+    let facts = read.json();
+    assert_eq!(
+        facts,
+        serde_json::json!({
+            "object": "core.installation",
+            "installation_id": fixture.core.store.installation().to_string(),
+            "public_url": "http://127.0.0.1:8091",
+            "api_base_url": "http://127.0.0.1:8091/v1",
+            "local_only": true,
+            "source_commit": facts["source_commit"],
+            "configuration": {"settings": [{
+                "key": "database-url", "value": null, "default": null, "changeable": true, "sensitive": true,
+                "restarts": ["core"], "configured": true,
+            }]},
+            "address_bindings": {
+                "nodes": 0, "nodes_on_other_address": 0, "hosted_sandboxes": 0, "self_hosted_executors": 0,
+            },
+        })
+    );
+    assert!(!read.body.contains("canary"));
+}

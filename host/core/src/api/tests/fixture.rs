@@ -18,12 +18,13 @@ use store::testing::TestDatabase;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::api::Api;
+use crate::api::{Api, Facts};
 use crate::gateway::{Gateway, GatewaySettings};
 use crate::harnesses::Harnesses;
 use crate::http::accept::Answer;
 use crate::hub::Hub;
 use crate::keys::StreamKeys;
+use crate::settings::ShownSetting;
 use crate::state::Core;
 
 pub(crate) const CORE_KEY: &str =
@@ -89,6 +90,15 @@ impl Fixture {
             core_keys: vec![*Digest::of(CORE_KEY.as_bytes()).as_bytes()],
             harnesses: Harnesses::new(vec![declaration()], None, None).unwrap(),
             allow_loopback_model_urls: false,
+            facts: Facts {
+                public_url: "http://127.0.0.1:8091/".parse().unwrap(),
+                settings: vec![ShownSetting {
+                    key: "database-url",
+                    value: Some("canary".to_owned()),
+                    default: None,
+                    sensitive: true,
+                }],
+            },
             stop,
             drained: CancellationToken::new(),
         });

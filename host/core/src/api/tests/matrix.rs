@@ -117,6 +117,7 @@ fn body(row: &Route) -> Option<&'static str> {
         "AgentCreate" => Some(r#"{"model":"m"}"#),
         "SessionUpdate" => Some(r#"{"metadata":{"a":"b"}}"#),
         "EventsCreate" => Some(r#"{"events":[{"type":"agent.session.input.cancel"}]}"#),
+        "SessionArchive" => Some(r#"{"expected_generation":1}"#),
         "Name" => Some(r#"{"name":"n"}"#),
         "SkillUpdate" => Some(r#"{"default_version":"1"}"#),
         "CredentialCreate" => Some(
