@@ -146,6 +146,15 @@ impl Route {
         self
     }
 
+    /// Makes a resource of its own, under an `Idempotency-Key` if there is one (`wire.md` 10).
+    pub(crate) fn creates(&self) -> bool {
+        let shape = self.shapes.0;
+        matches!(self.space, Space::Public { .. })
+            && self.verb == Verb::Post
+            && (shape.ends_with("Create") || shape.ends_with("Upload"))
+            && shape != "EventsCreate"
+    }
+
     /// Has no `HEAD`.
     pub(crate) const fn without_head(mut self) -> Self {
         self.head = Head::Refused;

@@ -179,7 +179,7 @@ fn parameters(row: &Route, beta: bool) -> Vec<Value> {
             json!({"name": "OpenAI-Beta", "in": "header", "required": true, "schema": schema}),
         );
     }
-    if matches!(row.shapes.0, "SessionCreate" | "EventsCreate") {
+    if row.creates() || row.shapes.0 == "EventsCreate" {
         let schema = json!({"type": "string", "minLength": 1, "maxLength": 128});
         parameters.push(json!({"name": "Idempotency-Key", "in": "header", "schema": schema}));
     }
@@ -223,11 +223,9 @@ fn query(rule: &ListRule) -> Vec<Value> {
 
 /// Status of a success (W-ROUTE-4).
 fn success(row: &Route) -> &'static str {
-    match row.shapes.0 {
-        "AgentCreate" | "SessionCreate" | "VaultCreate" | "CredentialCreate" | "TemplateCreate" => {
-            "201"
-        }
-        "EventsCreate" => "202",
+    match row.body {
+        BodyRule::Json(_) if row.creates() => "201",
+        _ if row.shapes.0 == "EventsCreate" => "202",
         _ => "200",
     }
 }

@@ -4,19 +4,10 @@ use futures_util::future::join_all;
 use store::testing::TestDatabase;
 
 use super::fixture::{Answered, Fixture, Part, read};
-use crate::api::route::{Route, Space, Verb};
+use crate::api::route::Route;
 use crate::api::rows;
 
 const CONFLICT: &str = r#"{"error":{"message":"This idempotency key was used with different input.","type":"conflict_error","code":"idempotency_conflict","param":null}}"#;
-
-/// Makes a resource of its own.
-fn creates(row: &Route) -> bool {
-    let shape = row.shapes.0;
-    matches!(row.space, Space::Public { .. })
-        && row.verb == Verb::Post
-        && (shape.ends_with("Create") || shape.ends_with("Upload"))
-        && shape != "EventsCreate"
-}
 
 /// What a request carries; requests of two words differ.
 enum Sent {
@@ -78,7 +69,7 @@ async fn a_key_makes_one_resource_on_every_route(database: TestDatabase) {
     fixture.default_model().await;
     let vault = id(&fixture.post("/v1/vaults", "{}").await);
     let skill = fixture.skill("---\nname: a\ndescription: b\n---").await;
-    for row in rows::table().rows().iter().filter(|row| creates(row)) {
+    for row in rows::table().rows().iter().filter(|row| row.creates()) {
         let path = row
             .path
             .replace("{vault_id}", &vault)
@@ -187,4 +178,29 @@ async fn a_repetition_shows_the_resource_as_it_is_now(database: TestDatabase) {
         (id(&again), again.json()["name"].as_str()),
         (made, Some("b"))
     );
+}
+
+#[test]
+fn the_document_names_the_key_where_it_counts() {
+    // WB-4, W-IDEM-1
+    let document = crate::api::openapi::build(rows::table().rows()).unwrap();
+    let mut named = 0;
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            let takes_key = operation["parameters"]
+                .to_string()
+                .contains("Idempotency-Key");
+            let status = |code: &str| operation["responses"].get(code).is_some();
+            let uploads = operation["requestBody"]["content"]
+                .get("multipart/form-data")
+                .is_some();
+            assert_eq!(
+                takes_key,
+                status("201") || status("202") || uploads,
+                "{method} {path}"
+            );
+            named += usize::from(takes_key);
+        }
+    }
+    assert_eq!(named, 9);
 }
