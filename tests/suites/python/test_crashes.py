@@ -7,6 +7,7 @@ planned or not, is followed by the check of the whole database (`Server.check`).
 import json
 import urllib.error
 
+import openai
 import pytest
 
 import berth
@@ -37,6 +38,20 @@ LATER = ["AdmitInput.before", "AdmitInput.after", "run_input.sent", "ConfirmInpu
 CANCEL = ["AdmitInput.before", "AdmitInput.after", "run_cancel.sent", "FinishTurn.before", "FinishTurn.after"]
 RELEASE = ["DeleteSession.before", "DeleteSession.after", "release.closed", "provider_kill.sent", "SweepDeleted.before", "SweepDeleted.after"]
 TERMINAL = ("completed", "failed", "cancelled")
+# Other creations: how one is made under a key, and where it is listed.
+MAKERS = {
+    "CreateAgent": (lambda client, headers: client.beta.agents.create(model=MODEL, extra_headers=headers), lambda client: client.beta.agents.list()),
+    "CreateVault": (lambda client, headers: client.beta.agents.vaults.create(extra_headers=headers), lambda client: client.beta.agents.vaults.list()),
+    "CreateTemplate": (
+        lambda client, headers: client.beta.agents.environments.templates.create(name="t", extra_headers=headers),
+        lambda client: client.beta.agents.environments.templates.list(),
+    ),
+    "CreateFile": (lambda client, headers: client.files.create(file=("a.txt", b"x"), purpose="user_data", extra_headers=headers), lambda client: client.files.list()),
+    "CreateSkill": (
+        lambda client, headers: client.skills.create(files=[("s/SKILL.md", b"---\nname: a\ndescription: b\n---", "text/markdown")], extra_headers=headers),
+        lambda client: client.skills.list(),
+    ),
+}
 
 
 @pytest.fixture
@@ -102,6 +117,25 @@ def test_a_crash_loses_and_repeats_nothing(core, placement, point):
         assert native_starts(core, "and the next?") == [], "a new history took the place of the lost one"
     else:
         assert [turn.status for turn in after] == [first, "completed"]
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("unit", MAKERS)
+def test_a_crash_keeps_a_key_and_its_resource_together(core, unit, moment):
+    """F20: whichever side of the commit the kill hits, the retry answers one resource."""
+    make, resources = MAKERS[unit]
+    armed(core, f"{unit}.{moment}")
+    with pytest.raises(openai.APIConnectionError):
+        make(client_of(core), {"idempotency-key": "crash"})
+    died(core)
+    core.start()
+    client = client_of(core)
+    there = [one.id for one in resources(client).data]
+    assert len(there) == (1 if moment == "after" else 0)
+    made = make(client, {"idempotency-key": "crash"})
+    assert made.id == make(client, {"idempotency-key": "crash"}).id
+    assert [one.id for one in resources(client).data] == [made.id]
+    assert there in ([], [made.id])
 
 
 @pytest.mark.parametrize("placement", ["openai_hosted", "none"])
