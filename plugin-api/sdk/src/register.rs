@@ -89,7 +89,12 @@ macro_rules! __plugin {
             use $crate::private::native::{Buffer, HostTable, PluginTable, Slice};
 
             static PLUGIN: Plugin = Plugin::$kind($crate::native::Made::new($create));
-            static TABLE: PluginTable = $crate::native::table(&__BERTH_MANIFEST, call_static, open);
+            static TABLE: PluginTable = $crate::native::table(
+                $crate::private::native::PluginKind::$kind,
+                &__BERTH_MANIFEST,
+                call_static,
+                open,
+            );
 
             unsafe extern "C" fn call_static(
                 host: *const HostTable,

@@ -81,7 +81,19 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "tests/scripted",
         &["host/domain", "host/protocol", "plugin-api/kit"],
     ),
-    ("tests/faulty", &["plugin-api/sdk"]),
+    ("tests/faulty/breaking", &[]),
+    (
+        "tests/faulty/harness",
+        &["plugin-api/sdk", "tests/faulty/breaking"],
+    ),
+    (
+        "tests/faulty/provider",
+        &["plugin-api/sdk", "tests/faulty/breaking"],
+    ),
+    (
+        "tests/faulty/resolver",
+        &["plugin-api/sdk", "tests/faulty/breaking"],
+    ),
     (
         "tests/suites",
         &["host/domain", "host/protocol", "plugin-api/kit"],

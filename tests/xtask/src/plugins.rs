@@ -10,11 +10,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Folders of the plugins that the transport tests load.
-const PLUGINS: [&str; 4] = [
+const PLUGINS: [&str; 6] = [
     "plugins/harness-codex",
     "plugins/sandbox-local",
     "plugins/mcp-bindings",
-    "tests/faulty",
+    "tests/faulty/harness",
+    "tests/faulty/provider",
+    "tests/faulty/resolver",
 ];
 /// Debian's compiler and the sources of its standard library, of one version.
 const PACKAGES: [&str; 2] = ["rustc-web", "rust-web-src"];

@@ -157,8 +157,11 @@ impl PluginFile {
     ) -> Result<Driver, Refusal> {
         use crate::transport::native::{Harness, Library, Resolver, Sandbox};
 
+        if !section::is_whole(&self.bytes) {
+            return Err(Refusal::CutShort);
+        }
         let copy = super::copy::of(self, settings).map_err(Refusal::Unreadable)?;
-        let opened = Library::open(&copy.path, &self.text, log, health);
+        let opened = Library::open(&copy.path, (self.manifest.kind, &self.text), log, health);
         let library = Arc::new(opened.map_err(|error| Refusal::Transport(error.to_string()))?);
         Ok(match self.manifest.kind {
             Kind::Harness => Driver::Harness(Arc::new(Harness(library))),

@@ -61,6 +61,9 @@ pub enum Refusal {
         "it asks for `{0}`, which it was not granted; install it with `berth plugin install --grant {0}`"
     )]
     NotGranted(String),
+    /// A library without all of its parts, which the system would map and stumble over.
+    #[error("it is cut short or damaged; get it again")]
+    CutShort,
     /// The transport refuses it.
     #[error("{0}")]
     Transport(String),

@@ -105,6 +105,22 @@ fn library_section(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(section.data().ok()?.to_vec())
 }
 
+/// Whether a library has every part that its head promises: the system maps it without looking.
+#[cfg(feature = "native")]
+pub(super) fn is_whole(bytes: &[u8]) -> bool {
+    use object::{Object as _, ObjectSegment as _};
+
+    let Ok(file) = object::File::parse(bytes) else {
+        return false;
+    };
+    file.segments().all(|segment| {
+        let (start, length) = segment.file_range();
+        start
+            .checked_add(length)
+            .is_some_and(|end| end <= bytes.len() as u64)
+    })
+}
+
 #[cfg(not(feature = "native"))]
 fn library_section(_bytes: &[u8]) -> Option<Vec<u8>> {
     None

@@ -14,6 +14,8 @@
 extern crate berth_plugin_host as plugin_host;
 
 mod faults;
+mod fuzz;
+mod providers;
 mod refused;
 mod same;
 

@@ -80,6 +80,15 @@ fn a_component_that_is_damaged_is_refused() {
     let library = std::fs::read(library).unwrap();
     let cut = of_bytes("cut.so", &library[..library.len() / 2]);
     says(&cut, &["no plugin.toml"]);
+    // With a manifest beside it, it is still not mapped.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cut.so");
+    std::fs::write(path.with_extension("toml"), &manifest).unwrap();
+    for end in [64, library.len() / 2, library.len() - 1] {
+        std::fs::write(&path, &library[..end]).unwrap();
+        let refusal = refusal(&path, &BTreeSet::new(), &crate::settings());
+        says(&refusal, &["cut short", "get it again"]);
+    }
 }
 
 #[test]
@@ -132,6 +141,23 @@ fn a_component_of_another_kind_or_contract_is_refused() {
         &of_bytes("a.wasm", &foreign),
         &["other:plugin/log@0.1.0", "not part of"],
     );
+}
+
+#[test]
+fn a_library_of_another_kind_or_contract_is_refused() {
+    let [_, resolver] = crate::files("faulty-resolver");
+    let bytes = std::fs::read(resolver).unwrap();
+    let wrong = replaced(
+        &bytes,
+        "name = \"Faulty resolver on request\"\nlicense = \"Apache-2.0\"\nkind = \"mcp-resolver\"",
+        "name = \"Faulty resolver on req\"\nlicense = \"Apache-2.0\"\nkind = \"sandbox-provider\"",
+    );
+    says(
+        &of_bytes("a.so", &wrong),
+        &["another kind", "mend the kind"],
+    );
+    let later = replaced(&bytes, "contract = \"0.1.0\"", "contract = \"0.2.0\"");
+    says(&of_bytes("a.so", &later), &["contract 0.2.0", "0.1.0"]);
 }
 
 #[test]
@@ -280,23 +306,24 @@ fn a_compiled_component_is_kept_and_a_damaged_one_is_made_again() {
 }
 
 #[test]
-fn a_library_that_is_replaced_while_it_runs_goes_on() {
-    let [_, library] = crate::files("faulty");
-    let folder = tempfile::tempdir().unwrap();
-    let settings = Settings {
-        folder: Some(folder.path().to_owned()),
-        allow_native: true,
-    };
-    let path = folder.path().join("faulty.so");
-    std::fs::copy(&library, &path).unwrap();
-    let plugins = Plugins::open(&settings).unwrap();
-    let plugin = plugins.get("faulty").unwrap();
-    let mut session = crate::harness(plugin)
-        .open(crate::faults::configuration("none"))
-        .unwrap();
-    // In place, as a careless copy does it.
-    std::fs::write(&path, vec![0; 1 << 20]).unwrap();
-    assert_eq!(session.step(Vec::new()).unwrap(), [crate::faults::said(1)]);
-    assert!(Plugins::open(&settings).unwrap().get("faulty").is_none());
-    assert_eq!(session.step(Vec::new()).unwrap(), [crate::faults::said(2)]);
+fn a_file_that_is_replaced_while_it_runs_goes_on() {
+    for file in crate::files("faulty") {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = Settings {
+            folder: Some(folder.path().to_owned()),
+            allow_native: true,
+        };
+        let path = folder.path().join(file.file_name().unwrap());
+        std::fs::copy(&file, &path).unwrap();
+        let plugins = Plugins::open(&settings).unwrap();
+        let adapter = crate::harness(plugins.get("faulty").unwrap());
+        let open = || adapter.open(crate::faults::configuration("none")).unwrap();
+        let mut session = open();
+        // In place, as a careless copy does it.
+        std::fs::write(&path, vec![0; 1 << 20]).unwrap();
+        assert_eq!(session.step(Vec::new()).unwrap(), [crate::faults::said(1)]);
+        assert!(Plugins::open(&settings).unwrap().get("faulty").is_none());
+        assert_eq!(session.step(Vec::new()).unwrap(), [crate::faults::said(2)]);
+        assert_eq!(open().step(Vec::new()).unwrap(), [crate::faults::said(1)]);
+    }
 }

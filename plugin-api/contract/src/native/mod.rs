@@ -23,6 +23,18 @@ pub const MANIFEST_SECTION: &str = "berth-plugin-manifest";
 /// Longest message either side accepts, in bytes.
 pub const MESSAGE_BYTES: usize = 64 << 20;
 
+/// What a library is, as its code says it.
+#[repr(u32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PluginKind {
+    /// A harness adapter.
+    Harness = 1,
+    /// A sandbox provider.
+    Sandbox = 2,
+    /// An MCP resolver.
+    Resolver = 3,
+}
+
 /// Borrowed bytes, valid during the call.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
@@ -99,6 +111,8 @@ pub struct PluginTable {
     pub contract_major: u16,
     /// While the major version is 0 it must be the host's, too.
     pub contract_minor: u16,
+    /// A [`PluginKind`]; must be the one of the manifest.
+    pub kind: u32,
     /// Text of `plugin.toml`, for ever.
     pub manifest: Slice,
     /// Runs an operation that belongs to no instance, from any thread.

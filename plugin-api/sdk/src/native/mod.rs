@@ -6,13 +6,13 @@ mod serve;
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::OnceLock;
+use std::sync::{Once, OnceLock};
 
 use contract::common::Pair;
 use contract::log::Level;
 use contract::native::{
-    BAD_MESSAGE, Buffer, CONTRACT, ERROR, HostTable, MAGIC, OK, PANICKED, PluginTable, Slice,
-    UNKNOWN_OPERATION,
+    BAD_MESSAGE, Buffer, CONTRACT, ERROR, HostTable, MAGIC, OK, PANICKED, PluginKind, PluginTable,
+    Slice, UNKNOWN_OPERATION,
 };
 use contract::{HarnessAdapter, HarnessSession, Log as _, McpResolver, SandboxProvider};
 use serde::Serialize;
@@ -55,12 +55,20 @@ thread_local! {
     static LENT: Cell<*const HostTable> = const { Cell::new(std::ptr::null()) };
 }
 
+static START: Once = Once::new();
+
 /// The host is lent to this thread while one of these lives.
 struct Lending(*const HostTable);
 
 impl Lending {
     fn start(host: *const HostTable) -> Self {
-        contract::sink::set(log);
+        START.call_once(|| {
+            contract::sink::set(log);
+            // The host tells a panic by the call's answer; the library's own report would go past its log.
+            std::panic::set_hook(Box::new(|panic| {
+                contract::sink::emit(Level::Error, &panic.to_string(), &[]);
+            }));
+        });
         Self(LENT.replace(host))
     }
 }
@@ -91,12 +99,18 @@ type CallStatic = unsafe extern "C" fn(*const HostTable, u32, Slice, *mut Buffer
 type Open = unsafe extern "C" fn(*const HostTable, Slice, *mut *mut c_void, *mut Buffer) -> i32;
 
 /// The table of a library with these two entries.
-pub const fn table(manifest: &'static [u8], call_static: CallStatic, open: Open) -> PluginTable {
+pub const fn table(
+    kind: PluginKind,
+    manifest: &'static [u8],
+    call_static: CallStatic,
+    open: Open,
+) -> PluginTable {
     PluginTable {
         magic: MAGIC,
         size: size_of::<PluginTable>() as u32,
         contract_major: CONTRACT.0,
         contract_minor: CONTRACT.1,
+        kind: kind as u32,
         manifest: Slice {
             ptr: manifest.as_ptr(),
             len: manifest.len(),

@@ -6,9 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use contract::Host;
+use contract::manifest::Kind;
 use contract::native::{
     BAD_MESSAGE, Buffer, CONTRACT, ENTRY, ERROR, HostTable, MAGIC, MESSAGE_BYTES, OK, PANICKED,
-    PluginTable, Slice, UNKNOWN_OPERATION,
+    PluginKind, PluginTable, Slice, UNKNOWN_OPERATION,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -33,6 +34,11 @@ pub(crate) enum LibraryError {
     /// It was built for another contract.
     #[error("it was built for contract {0}.{1}, this Berth has {host}; build it against that", host = contract::VERSION)]
     Contract(u16, u16),
+    /// Its code is of another kind than its manifest.
+    #[error(
+        "its plugin.toml says another kind than its code; mend the kind or the macro that registers it"
+    )]
+    Kind,
     /// What it says differs from what was read in the file.
     #[error("its table has another plugin.toml than its file; build it again")]
     Manifest,
@@ -56,7 +62,7 @@ impl Library {
     /// See [`LibraryError`].
     pub(crate) fn open(
         path: &Path,
-        manifest: &str,
+        (kind, manifest): (Kind, &str),
         log: Arc<PluginLog>,
         health: Arc<Health>,
     ) -> Result<Self, LibraryError> {
@@ -78,6 +84,14 @@ impl Library {
         if (table.contract_major, table.contract_minor) != CONTRACT {
             let (major, minor) = (table.contract_major, table.contract_minor);
             return Err(LibraryError::Contract(major, minor));
+        }
+        let kind = match kind {
+            Kind::Harness => PluginKind::Harness,
+            Kind::SandboxProvider => PluginKind::Sandbox,
+            Kind::McpResolver => PluginKind::Resolver,
+        };
+        if table.kind != kind as u32 {
+            return Err(LibraryError::Kind);
         }
         // SAFETY: the table says that these bytes live for ever.
         if unsafe { bytes(&table.manifest) } != manifest.as_bytes() {

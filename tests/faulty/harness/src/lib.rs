@@ -13,45 +13,8 @@ pub struct Faulty;
 
 sdk::harness_plugin!(include_str!("../plugin.toml"), || Box::new(Faulty));
 
-/// Breaks, or not.
 fn break_at(fault: &str) {
-    match fault {
-        "loop" => loop {
-            std::hint::spin_loop();
-        },
-        "panic" => panics(),
-        "recursion" => {
-            std::hint::black_box(recursion(1));
-        }
-        "memory" => {
-            let mut all: Vec<Vec<u8>> = Vec::new();
-            // 4 GiB, touched.
-            for _ in 0..4096 {
-                all.push(std::hint::black_box(vec![1; 1 << 20]));
-            }
-        }
-        "log" => {
-            for number in 0..100_000_u32 {
-                sdk::log_line(Level::Info, &format!("line {number}"), &[]);
-            }
-        }
-        _ => {}
-    }
-}
-
-#[allow(clippy::panic, reason = "that is the fault")]
-fn panics() {
-    panic!("told to panic");
-}
-
-#[allow(unconditional_recursion, reason = "that is the fault")]
-fn recursion(depth: u64) -> u64 {
-    std::hint::black_box(depth) + recursion(std::hint::black_box(depth + 1))
-}
-
-/// An answer of 1 GiB.
-fn large() -> Output {
-    Output::Retire("x".repeat(1 << 30))
+    breaking::break_at(fault, &|line| sdk::log_line(Level::Info, line, &[]));
 }
 
 impl HarnessAdapter for Faulty {
@@ -103,9 +66,7 @@ impl HarnessSession for Session {
         for input in inputs {
             if let Input::Other(fault) = input {
                 break_at(&fault.kind);
-                if fault.kind == "output" {
-                    outputs.push(large());
-                }
+                outputs.extend(breaking::large(&fault.kind).map(Output::Retire));
             }
         }
         outputs.push(Output::Retire(format!("step_{}", self.steps)));
