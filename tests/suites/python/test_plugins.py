@@ -6,6 +6,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import tarfile
 
 import pytest
 
@@ -143,25 +144,69 @@ def test_a_native_plugin_needs_the_operators_word(tmp_path):
     assert "runs with all rights" in checked and "conformance  passed" in checked
 
 
-def test_from_nothing_to_a_running_plugin(tmp_path):
-    """The lines of the authors' page, as they stand there, in an empty folder."""
+def lines_of(page, heading):
+    """The commands of the first block behind a heading."""
+    return re.search(rf"{heading}.*?\n```\n(.*?)```", page, re.S).group(1)
+
+
+def as_an_author(lines, folder, data):
+    """Runs the lines of a page as they stand there, where nothing of Berth is but the program."""
     if not os.environ.get("BERTH_TEST_WASM"):
         pytest.skip("BERTH_TEST_WASM is not set; `cargo xtask test` knows how components are built here")
-    page = (berth.ROOT / "plugin-api/docs/README.md").read_text()
-    lines = re.search(r"## From nothing to a running plugin\n\n```\n(.*?)```", page, re.S).group(1)
-    assert "berth plugin new" in lines and "berth plugin install" in lines
     build = dict(line.split("=", 1) for line in os.environ["BERTH_TEST_WASM"].splitlines())
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("CARGO_") and name not in ("RUSTC", "RUSTFLAGS")},
         "PATH": f"{berth.BERTH.parent}:{os.environ['PATH']}",
         # The crates are not published yet.
         "BERTH_SDK": str(berth.ROOT / "plugin-api"),
-        "BERTH_DATA_DIR": str(tmp_path / "data"),
+        "BERTH_DATA_DIR": str(data),
+        "CARGO_TARGET_DIR": str(pathlib.Path(build["CARGO_TARGET_DIR"]).with_name("authors")),
     }
     # `cargo test` is for this machine, `berth plugin build` for wasm32: only the latter needs the variables.
-    script_text = lines.replace("berth plugin build", "env " + " ".join(f"'{name}={value}'" for name, value in build.items()) + " berth plugin build")
-    environment["CARGO_TARGET_DIR"] = str(pathlib.Path(build["CARGO_TARGET_DIR"]).with_name("authors"))
-    done = subprocess.run(["sh", "-ec", script_text], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=1500)
+    lines = lines.replace("berth plugin build", "env " + " ".join(f"'{name}={value}'" for name, value in build.items()) + " berth plugin build")
+    done = subprocess.run(["sh", "-ec", lines], cwd=folder, env=environment, capture_output=True, text=True, timeout=1500)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
     assert "conformance  passed" in done.stdout
+
+
+def test_from_nothing_to_a_running_plugin(tmp_path):
+    """The lines of the authors' page, in an empty folder."""
+    lines = lines_of((berth.ROOT / "plugin-api/docs/README.md").read_text(), "## From nothing to a running plugin")
+    assert "berth plugin new" in lines and "berth plugin install" in lines
+    as_an_author(lines, tmp_path, tmp_path / "data")
     assert listed(tmp_path / "data")[0]["mine"]["transport"] == "component"
+
+
+def made(kind, tmp_path, data, crates=berth.ROOT / "plugin-api"):
+    """A plugin of this kind as `berth plugin new` makes it, by the lines of its own README."""
+    subprocess.run([berth.BERTH, "plugin", "new", "mine", "--kind", kind, "--sdk", crates], cwd=tmp_path, check=True, timeout=60)
+    if crates != berth.ROOT / "plugin-api":
+        # What the packaged crates need of each other comes from no registry yet.
+        with open(tmp_path / "mine/Cargo.toml", "a") as manifest:
+            manifest.write(f'\n[patch.crates-io]\nberth-plugin-contract = {{ path = "{crates}/contract" }}\n')
+    as_an_author(lines_of((tmp_path / "mine/README.md").read_text(), "# mine"), tmp_path / "mine", data)
+    assert listed(data)[0]["mine"]["transport"] == "component"
+
+
+def test_a_new_resolver_passes_and_is_loaded(tmp_path):
+    made("mcp", tmp_path, tmp_path / "data")
+
+
+@pytest.fixture
+def packaged(tmp_path):
+    """The crates of the plugin API as they would be published, and nothing else of the workspace."""
+    names = ["contract", "sdk", "kit"]
+    chosen = [word for name in names for word in ("-p", f"berth-plugin-{name}")]
+    command = ["cargo", "package", "--quiet", "--no-verify", "--allow-dirty", "--target-dir", tmp_path / "packaging", *chosen]
+    done = subprocess.run(command, cwd=berth.ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    for name in names:
+        [archive] = (tmp_path / "packaging/package").glob(f"berth-plugin-{name}-*.crate")
+        with tarfile.open(archive) as crate:
+            crate.extractall(tmp_path / "unpacked", filter="data")
+        (tmp_path / "unpacked" / archive.stem).rename(tmp_path / "unpacked" / name)
+    return tmp_path / "unpacked"
+
+
+def test_a_new_provider_on_the_packaged_crates_passes_and_is_loaded(tmp_path, packaged):
+    made("sandbox", tmp_path, tmp_path / "data", packaged)

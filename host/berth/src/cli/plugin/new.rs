@@ -21,6 +21,8 @@ pub struct Options {
 enum Kind {
     /// Teaches Berth an agent program.
     Harness,
+    /// Makes the machines of hosted Environments.
+    Sandbox,
     /// Resolves MCP servers.
     Mcp,
 }
@@ -33,6 +35,11 @@ impl Kind {
                 include_str!("templates/harness/plugin.toml.txt"),
                 include_str!("templates/harness/lib.rs.txt"),
                 include_str!("templates/harness/test.rs.txt"),
+            ),
+            Self::Sandbox => (
+                include_str!("templates/sandbox/plugin.toml.txt"),
+                include_str!("templates/sandbox/lib.rs.txt"),
+                include_str!("templates/sandbox/test.rs.txt"),
             ),
             Self::Mcp => (
                 include_str!("templates/mcp/plugin.toml.txt"),
@@ -49,9 +56,18 @@ impl Kind {
         ]
     }
 
+    /// What `install` must be told for the template as it is.
+    fn grant(self) -> &'static str {
+        match self {
+            Self::Sandbox => " --grant machine",
+            Self::Harness | Self::Mcp => "",
+        }
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::Harness => "harness",
+            Self::Sandbox => "sandbox provider",
             Self::Mcp => "MCP resolver",
         }
     }
@@ -107,6 +123,7 @@ fn filled(text: &str, options: &Options) -> anyhow::Result<String> {
         .replace("{{id}}", &options.name.replace('-', "_"))
         .replace("{{crate}}", &options.name.replace('-', "_"))
         .replace("{{kind}}", options.kind.name())
+        .replace("{{grant}}", options.kind.grant())
         .replace("{{sdk}}", &crate_of("sdk")?)
         .replace("{{kit}}", &crate_of("kit")?))
 }
@@ -117,7 +134,7 @@ mod tests {
 
     #[test]
     fn every_template_is_filled_whole_and_its_manifest_holds() {
-        for kind in [Kind::Harness, Kind::Mcp] {
+        for kind in [Kind::Harness, Kind::Sandbox, Kind::Mcp] {
             let options = Options {
                 name: "my-plugin".to_owned(),
                 kind,
