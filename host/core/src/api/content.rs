@@ -5,10 +5,11 @@ use axum::http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE, Head
 use axum::http::{Response, StatusCode};
 use blobs::BlobReader;
 use domain::Refusal;
+use domain::blob::BlobRef;
 use futures_util::stream;
 use store::WriteError;
 
-use super::call::Reply;
+use super::call::{Call, Reply};
 use super::error::{ApiError, ContentError};
 use super::idempotency::Failed;
 
@@ -30,6 +31,23 @@ pub(crate) fn creation_failed(failed: Failed, param: Option<&'static str>) -> Ap
     match failed.error {
         WriteError::Refused(Refusal::NotFound) => missing(param),
         _ => failed.into(),
+    }
+}
+
+/// Removes bytes that a creation has stored for nothing: nobody refers to them where it was refused or answered with an earlier
+/// resource (`unused`), and no other resource has their name. After an unknown end only the sweep can tell.
+pub(crate) async fn discard_unused<T>(
+    call: &Call,
+    made: &Result<T, Failed>,
+    bytes: &BlobRef,
+    unused: impl FnOnce(&T) -> bool,
+) {
+    let unused = match made {
+        Ok(made) => unused(made),
+        Err(failed) => matches!(failed.error, WriteError::Refused(_)),
+    };
+    if unused && let Err(error) = call.core.blobs.delete_older(bytes.name(), i64::MAX).await {
+        tracing::warn!(%error, "bytes of a refused creation stay until the sweep");
     }
 }
 

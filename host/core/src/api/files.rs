@@ -7,7 +7,7 @@ use domain::{FileId, Timestamp};
 use store::files::{CreateFile, DeleteFile};
 
 use super::call::{Call, Reply};
-use super::content::{creation_failed, missing, write_failed};
+use super::content::{creation_failed, discard_unused, missing, write_failed};
 use super::error::{ApiError, ContentError};
 use super::failure::read_failed;
 use super::idempotency;
@@ -46,8 +46,10 @@ pub(crate) async fn create(mut call: Call) -> Result<Reply, ApiError> {
     };
     let retry = idempotency::retry(&call, &(&file.filename, file.content.digest), &[])?;
     let provenance = call.provenance();
+    let bytes = file.content;
     let unit = CreateFile { file, provenance };
     let made = idempotency::write(&call, unit, retry).await;
+    discard_unused(&call, &made, &bytes, |file| file.id != id).await;
     let file = made.map_err(|failed| creation_failed(failed, Some("id")))?;
     Reply::ok(&render::file::file(&file))
 }

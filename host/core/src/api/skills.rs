@@ -29,11 +29,14 @@ pub(crate) async fn create(mut call: Call) -> Result<Reply, ApiError> {
     let skill = SkillId::new(uuid::Uuid::new_v4());
     let received = bundle::receive(&mut call, &["files", "files[]"]).await?;
     let retry = idempotency::retry(&call, &received.identity(), &[])?;
+    let upload = received.store(&call, skill).await?;
+    let bytes = upload.bundle;
     let unit = CreateSkill {
-        upload: received.store(&call, skill).await?,
+        upload,
         provenance: call.provenance(),
     };
     let made = idempotency::write(&call, unit, retry).await;
+    content::discard_unused(&call, &made, &bytes, |made| made.id != skill).await;
     let made = made.map_err(|failed| content::creation_failed(failed, None))?;
     Reply::ok(&render::skill::skill(&made))
 }
@@ -114,12 +117,16 @@ pub(crate) async fn upload(mut call: Call) -> Result<Reply, ApiError> {
     // Nothing is stored for a Skill that is not there; the unit looks again.
     existing(&call).await?;
     let retry = idempotency::retry(&call, &received.identity(), &[])?;
+    let default = received.default;
+    let upload = received.store(&call, skill).await?;
+    let (bytes, version) = (upload.bundle, upload.version);
     let unit = UploadSkillVersion {
-        default: received.default,
-        upload: received.store(&call, skill).await?,
+        default,
+        upload,
         provenance: call.provenance(),
     };
     let made = idempotency::write(&call, unit, retry).await;
+    content::discard_unused(&call, &made, &bytes, |made| made.id != version).await;
     let made = made.map_err(|failed| content::creation_failed(failed, None))?;
     Reply::ok(&render::skill::version(&made))
 }

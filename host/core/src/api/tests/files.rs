@@ -240,3 +240,42 @@ async fn lists_filter_by_purpose_before_they_page(database: TestDatabase) {
         (400, Some("unsupported_parameter"))
     );
 }
+
+both!(a_creation_that_makes_nothing_leaves_no_bytes);
+async fn a_creation_that_makes_nothing_leaves_no_bytes(database: TestDatabase) {
+    // W-IDEM-3: the same again is answered with the first, something else is refused; both have stored bytes before.
+    let fixture = Fixture::on(database).await;
+    let key = Some(fixture.key.as_str());
+    let file = |bytes: &[u8]| {
+        vec![
+            Part::field("purpose", "user_data"),
+            Part::file("file", "a", bytes),
+        ]
+    };
+    let skill = |text: &str| {
+        let manifest = format!("---\nname: a\ndescription: {text}\n---");
+        vec![Part::file("files[]", "a/SKILL.md", manifest.as_bytes())]
+    };
+    let mut kept = 0;
+    let mut paths = vec![("/v1/files".to_owned(), [file(b"one"), file(b"two")])];
+    paths.push(("/v1/skills".to_owned(), [skill("one"), skill("two")]));
+    while let Some((path, [one, two])) = paths.pop() {
+        let header = [("idempotency-key", path.as_str())];
+        let first = fixture.form_with(&path, key, &one, &header).await;
+        kept += 1;
+        let again = fixture.form_with(&path, key, &one, &header).await;
+        assert_eq!((first.status, again.status), (200, 200), "{}", again.body);
+        assert_eq!(first.json()["id"], again.json()["id"]);
+        let other = fixture.form_with(&path, key, &two, &header).await;
+        assert_eq!(other.status, 409, "{}", other.body);
+        assert_eq!(stored(&fixture), kept, "{path}");
+        if path == "/v1/skills" {
+            let id = first.json()["id"].as_str().unwrap().to_owned();
+            paths.push((
+                format!("/v1/skills/{id}/versions"),
+                [skill("three"), skill("four")],
+            ));
+        }
+    }
+    assert_eq!(kept, 3);
+}
