@@ -11,6 +11,7 @@ use domain::{AllocationId, DeviceId};
 use protocol::wire::CloseReason;
 use store::units::allocation::{BeginCreate, FinishRelease, RecordAllocation, ReserveAllocation};
 use store::{StoreError, WriteError};
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
@@ -20,6 +21,8 @@ use super::{Shared, bootstrap};
 /// Period and page of the provider's loop (scheduler 3).
 const PERIOD: Duration = Duration::from_secs(5);
 const PAGE: u32 = 32;
+/// While there is no room this is said again after so long.
+const SAY_AGAIN: Duration = Duration::from_secs(60);
 
 /// Allocations that a task of this process works on: calls for one come one after another (SP-3.5).
 type Busy = Arc<Mutex<HashSet<AllocationId>>>;
@@ -32,14 +35,28 @@ pub(super) async fn run(shared: Arc<Shared>) {
     let mut tick = tokio::time::interval(PERIOD);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let (busy, tasks) = (Busy::default(), TaskTracker::new());
+    // When it was last said that there is no room.
+    let mut full: Option<Instant> = None;
     loop {
         let observe = tokio::select! {
             () = shared.stop.cancelled() => break,
             _ = tick.tick() => true,
             () = shared.allocate.notified() => false,
         };
-        if let Err(error) = reserve(&shared, &provider).await {
-            tracing::warn!(%error, "Environments without compute could not be scanned");
+        match reserve(&shared, &provider).await {
+            Ok(Room::Left) => full = None,
+            Ok(Room::None) if full.is_some_and(|said| said.elapsed() < SAY_AGAIN) => {}
+            Ok(Room::None) => {
+                let most = provider.max_active();
+                tracing::warn!(
+                    most,
+                    "every sandbox of the provider is in use; Sessions wait until one is deleted"
+                );
+                full = Some(Instant::now());
+            }
+            Err(error) => {
+                tracing::warn!(%error, "Environments without compute could not be scanned");
+            }
         }
         if let Err(error) = advance(&shared, &provider, &busy, &tasks, observe).await {
             tracing::warn!(%error, "allocations could not be scanned");
@@ -50,10 +67,16 @@ pub(super) async fn run(shared: Arc<Shared>) {
     tasks.wait().await;
 }
 
+/// Whether the provider may hold more compute.
+enum Room {
+    Left,
+    None,
+}
+
 /// Finds hosted Environments without an allocation (SP-6.6).
-async fn reserve(shared: &Shared, provider: &Hosting) -> Result<(), StoreError> {
+async fn reserve(shared: &Shared, provider: &Hosting) -> Result<Room, StoreError> {
     if shared.draining.is_cancelled() {
-        return Ok(());
+        return Ok(Room::Left);
     }
     let mut after = None;
     loop {
@@ -63,7 +86,7 @@ async fn reserve(shared: &Shared, provider: &Hosting) -> Result<(), StoreError> 
             .environments_to_allocate(after, PAGE)
             .await?;
         let Some(last) = page.last() else {
-            return Ok(());
+            return Ok(Room::Left);
         };
         after = Some(last.environment);
         for work in page {
@@ -81,8 +104,9 @@ async fn reserve(shared: &Shared, provider: &Hosting) -> Result<(), StoreError> 
                 limit: Some(provider.max_active()),
             };
             match shared.store.write(unit).await {
-                // Without capacity it stays as it is and is found again (A2).
-                Ok(Some(_) | None) | Err(WriteError::Refused(_)) => {}
+                Ok(Some(_)) | Err(WriteError::Refused(_)) => {}
+                // Without capacity all of them stay as they are and are found again (A2).
+                Ok(None) => return Ok(Room::None),
                 Err(WriteError::Store(error)) => return Err(error),
             }
         }
