@@ -198,6 +198,11 @@ impl Started {
                 error = store.failed() => Err(error.into()),
             };
             stop.cancel();
+            if outcome.is_err() {
+                // Nothing can be settled without a store: the next start does that, and the sooner the better.
+                settling.abort();
+                return outcome;
+            }
             if let Err(error) = settling.await {
                 tracing::error!(%error, "the drain ended badly");
             }
