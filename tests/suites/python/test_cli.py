@@ -79,6 +79,20 @@ def test_a_missing_harness_is_named_where_an_operator_looks(tmp_path, start_core
     assert "waits" not in shown(plain)
 
 
+def test_a_harness_is_usable_by_a_relative_path_too(core):
+    listed = subprocess.run([berth.BERTH, "harness", "list", "--data-dir", core.folder.name, "--json"], cwd=core.folder.parent, capture_output=True, text=True, timeout=60)
+    assert [harness["available"] for harness in json.loads(listed.stdout)] == [True], listed.stdout
+
+
+def test_what_a_killed_core_has_recorded_is_no_answer(start_core):
+    core = start_core(harnesses=berth.HARNESSES)
+    core.kill()
+    found = json.loads(core.cli("doctor", "--json", check=False).stdout)
+    assert "answers" not in next(finding for finding in found if finding["what"] == "port")["state"]
+    asked = core.cli("session", "list", check=False)
+    assert asked.returncode == 1 and f"berth serve --data-dir {core.folder}" in asked.stderr, asked.stderr
+
+
 def test_a_folder_in_use_names_its_process(core):
     second = subprocess.run([berth.BERTH, "serve", "--data-dir", core.folder, "--listen", "127.0.0.1:0"], capture_output=True, text=True, timeout=30)
     assert second.returncode == 1 and f"process {core.process.pid}" in second.stderr, second.stderr

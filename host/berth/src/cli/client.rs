@@ -60,7 +60,10 @@ impl Target {
                 (
                     url,
                     self.data_dir.join(data_dir::CORE_KEY),
-                    format!("recorded by process {pid} in {}", self.data_dir.display()),
+                    format!(
+                        "recorded by process {pid} in {0}; `berth serve --data-dir {0}` starts one",
+                        self.data_dir.display()
+                    ),
                 )
             }
         };
@@ -133,11 +136,7 @@ impl Core {
         }
         let response = request.send().await.map_err(|error| {
             if error.is_connect() {
-                anyhow::anyhow!(
-                    "no Core answers at {} ({}); start it with `berth serve`",
-                    self.origin,
-                    self.whence
-                )
+                anyhow::anyhow!("no Core answers at {} ({})", self.origin, self.whence)
             } else {
                 anyhow::Error::new(error).context(format!(
                     "the Core at {} did not answer {method} {path}",

@@ -1,15 +1,18 @@
 //! `berth doctor`: what this machine lacks, and the command that mends it.
 
 use super::{local, show};
-use crate::data_dir::{self, HARNESSES};
+use crate::data_dir::{self, HARNESSES, Recorded};
 use clap::Args;
 use domain::provider::Health;
 use plugin_host::Plugins;
 use serde_json::json;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
+/// A Core of this machine takes a connection at once.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 /// Below this much free space a Session soon fails in the middle: an installed Codex alone takes 0.4 GB.
 const ENOUGH_DISK: u64 = 2_000_000_000;
 
@@ -152,7 +155,15 @@ fn allow_namespaces() -> String {
 }
 
 fn port(options: &Options) -> Finding {
-    if let Ok(at) = data_dir::recorded(&options.local.data_dir) {
+    // What a killed Core has recorded is still there.
+    let answers = |at: &Recorded| {
+        let url = url::Url::parse(&at.url).ok();
+        let address = url.and_then(|url| url.socket_addrs(|| None).ok()?.pop());
+        address.is_some_and(|address| TcpStream::connect_timeout(&address, ANSWERS_WITHIN).is_ok())
+    };
+    if let Ok(at) = data_dir::recorded(&options.local.data_dir)
+        && answers(&at)
+    {
         return Finding::well(
             "port",
             format!(

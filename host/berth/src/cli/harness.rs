@@ -93,7 +93,8 @@ pub fn find(id: &str, data_dir: &Path) -> anyhow::Result<Harness> {
 }
 
 async fn list(place: &Place) -> anyhow::Result<()> {
-    let folder = place.data_dir.join(HARNESSES);
+    // Programs are started in a folder of their own, so their path must not depend on ours.
+    let folder = std::path::absolute(&place.data_dir)?.join(HARNESSES);
     let linked = super::plugin::loaded(&place.data_dir)?.harnesses()?;
     let spawner = Spawner::new(std::env::current_exe().context("cannot find our own program")?);
     let catalogue = Catalogue::discover(&linked, &folder, Placement::Hosted, &spawner).await;
