@@ -79,6 +79,18 @@ def test_a_missing_harness_is_named_where_an_operator_looks(tmp_path, start_core
     assert "waits" not in shown(plain)
 
 
+def test_a_project_is_named_by_id_or_by_its_name(core):
+    project = core.cli("project", "create", "by-name").stdout.strip()
+    key = json.loads(core.cli("key", "create", "--project", "by-name", "--json").stdout)["id"]
+    assert key in core.cli("key", "list", "--project", project).stdout
+    assert "id" in core.cli("session", "list", "--project", "default").stdout
+    unknown = core.cli("key", "create", "--project", "nope", check=False)
+    assert unknown.returncode == 1 and "no Project called `nope`" in unknown.stderr, unknown.stderr
+    twin = core.cli("project", "create", "by-name").stdout.strip()
+    several = core.cli("key", "list", "--project", "by-name", check=False)
+    assert several.returncode == 1 and project in several.stderr and twin in several.stderr, several.stderr
+
+
 def test_a_harness_is_usable_by_a_relative_path_too(core):
     listed = subprocess.run([berth.BERTH, "harness", "list", "--data-dir", core.folder.name, "--json"], cwd=core.folder.parent, capture_output=True, text=True, timeout=60)
     assert [harness["available"] for harness in json.loads(listed.stdout)] == [True], listed.stdout

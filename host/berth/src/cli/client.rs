@@ -169,21 +169,37 @@ impl Core {
     }
 }
 
-/// The Project that a command means: the given one, else the one called `default`.
+/// The Project that a command means: by its id, by its name if only one has it, else the one called `default`.
 ///
 /// # Errors
-/// There is no Project `default`.
-pub async fn project_or_default(core: &Core, given: Option<&String>) -> anyhow::Result<String> {
-    if let Some(id) = given {
-        return Ok(id.clone());
+/// There is none of this name, or there are several.
+pub async fn project(core: &Core, given: Option<&str>) -> anyhow::Result<String> {
+    if let Some(id) = given.and_then(|given| given.parse::<uuid::Uuid>().ok()) {
+        return Ok(id.to_string());
     }
+    let name = given.unwrap_or("default");
     let projects = core.list("/projects").await?;
     let mut found: Vec<&Value> = projects
         .iter()
-        .filter(|project| project["name"] == "default" && project["archived_at"].is_null())
+        .filter(|project| project["name"] == name && project["archived_at"].is_null())
         .collect();
-    // Names may repeat (OPS-031); the first one is the one that came with the installation.
+    // Names may repeat (OPS-031); without a word the first `default` is meant, which came with the installation.
     found.sort_by_key(|project| project["created_at"].as_i64());
-    let first = found.first().and_then(|project| project["id"].as_str());
-    first.map(str::to_owned).context("there is no Project called `default`; name one with --project ID (`berth project list` shows them)")
+    if given.is_none() {
+        found.truncate(1);
+    }
+    let ids: Vec<&str> = found
+        .iter()
+        .filter_map(|project| project["id"].as_str())
+        .collect();
+    match ids.as_slice() {
+        [id] => Ok((*id).to_owned()),
+        [] => bail!(
+            "there is no Project called `{name}`; `berth project list` shows those that there are"
+        ),
+        several => bail!(
+            "several Projects are called `{name}`; name one by its id: {}",
+            several.join(", ")
+        ),
+    }
 }

@@ -1,6 +1,6 @@
 //! `berth key`: API keys of a Project (OPS-024 to OPS-026).
 
-use super::client::Target;
+use super::client::{self, Target};
 use super::show;
 use clap::Subcommand;
 use reqwest::Method;
@@ -11,7 +11,7 @@ use serde_json::json;
 pub enum Command {
     /// Issue a key. Its text is shown once: only a digest is kept (OPS-033).
     Create {
-        /// The Project it belongs to.
+        /// The Project it belongs to, by id or name.
         #[arg(long, value_name = "ID")]
         project: String,
         /// A label of 1 to 80 characters.
@@ -24,7 +24,7 @@ pub enum Command {
     Revoke {
         /// The key's id, as `berth key list` shows it.
         key_id: String,
-        /// The Project it belongs to.
+        /// The Project it belongs to, by id or name.
         #[arg(long, value_name = "ID")]
         project: String,
         #[command(flatten)]
@@ -32,7 +32,7 @@ pub enum Command {
     },
     /// Show the keys of a Project, without their text.
     List {
-        /// The Project.
+        /// The Project, by id or name.
         #[arg(long, value_name = "ID")]
         project: String,
         #[command(flatten)]
@@ -51,8 +51,9 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
             name,
             target,
         } => {
-            let key = target
-                .core()?
+            let core = target.core()?;
+            let project = client::project(&core, Some(&project)).await?;
+            let key = core
                 .send(
                     Method::POST,
                     &format!("/projects/{project}/keys"),
@@ -74,8 +75,9 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
             project,
             target,
         } => {
-            let answer = target
-                .core()?
+            let core = target.core()?;
+            let project = client::project(&core, Some(&project)).await?;
+            let answer = core
                 .send(
                     Method::DELETE,
                     &format!("/projects/{project}/keys/{key_id}"),
@@ -89,10 +91,9 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
             }
         }
         Command::List { project, target } => {
-            let keys = target
-                .core()?
-                .list(&format!("/projects/{project}/keys"))
-                .await?;
+            let core = target.core()?;
+            let project = client::project(&core, Some(&project)).await?;
+            let keys = core.list(&format!("/projects/{project}/keys")).await?;
             if target.json {
                 show::json(&json!(keys));
             } else {

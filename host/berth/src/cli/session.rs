@@ -1,6 +1,6 @@
 //! `berth session`: what an operator needs to know about Sessions, and why one failed; never what was said in it (OPS-008, OPS-050 to 054).
 
-use super::client::{Core, Target, project_or_default};
+use super::client::{Core, Target, project};
 use super::show;
 use crate::out;
 use clap::{Args, Subcommand};
@@ -34,7 +34,7 @@ pub enum Command {
 /// Whose Sessions.
 #[derive(Debug, Args)]
 pub struct Which {
-    /// The Project; the one called `default` when left out.
+    /// The Project, by id or name; the one called `default` when left out.
     #[arg(long, value_name = "ID")]
     project: Option<String>,
     #[command(flatten)]
@@ -50,7 +50,7 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
         Command::List(which) => list(&which).await,
         Command::Show { id, which } => {
             let core = which.target.core()?;
-            let project = project_or_default(&core, which.project.as_ref()).await?;
+            let project = project(&core, which.project.as_deref()).await?;
             let picture = look(&core, &project, &id).await?;
             if which.target.json {
                 show::json(&picture);
@@ -65,7 +65,7 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
 
 async fn list(which: &Which) -> anyhow::Result<()> {
     let core = which.target.core()?;
-    let project = project_or_default(&core, which.project.as_ref()).await?;
+    let project = project(&core, which.project.as_deref()).await?;
     let sessions = core.list(&format!("/projects/{project}/sessions")).await?;
     if which.target.json {
         show::json(&json!(sessions));
@@ -158,7 +158,7 @@ fn print_picture(picture: &Value) {
 
 async fn watch(id: &str, which: &Which) -> anyhow::Result<()> {
     let core = which.target.core()?;
-    let project = project_or_default(&core, which.project.as_ref()).await?;
+    let project = project(&core, which.project.as_deref()).await?;
     let mut before = Value::Null;
     loop {
         let picture = look(&core, &project, id).await?;
