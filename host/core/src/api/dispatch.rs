@@ -1,5 +1,6 @@
 //! The order of checks in front of every handler (`wire.md` 3), and the headers of every answer.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -8,6 +9,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, HeaderName, HeaderValue}
 use axum::http::request::Parts;
 use axum::http::{Method, Request, Response, StatusCode};
 use domain::RequestId;
+use futures_util::FutureExt;
 use hyper::body::Body as _;
 use sync_wrapper::SyncWrapper;
 use tracing::Instrument;
@@ -107,7 +109,7 @@ impl Answer for Api {
         let is_head = parts.method == Method::HEAD;
         let span = tracing::info_span!("request", request_id = %id, method = %parts.method);
         // Boxed: the futures of all handlers are behind it, and it lives on every connection's task.
-        let answer = Box::pin(self.admit(parts, body, id).instrument(span)).await;
+        let answer = Box::pin(answered(self.admit(parts, body, id)).instrument(span)).await;
         let mut response = match answer {
             Ok(Reply(response)) => response,
             Err(error) => error.into_response(),
@@ -119,6 +121,20 @@ impl Answer for Api {
         tracing::debug!(request_id = %id, status = response.status().as_u16(), "answered");
         response
     }
+}
+
+/// The answer of a handler. One that panics is a fault of ours: the client gets an answer all the same, and whoever shares its
+/// connection is not cut off.
+async fn answered(
+    handler: impl Future<Output = Result<Reply, ApiError>>,
+) -> Result<Reply, ApiError> {
+    let answer = AssertUnwindSafe(handler).catch_unwind().await;
+    answer.unwrap_or_else(|_| {
+        tracing::error!("a handler failed in an unforeseen way");
+        Err(ApiError::Internal {
+            effect_unknown: true,
+        })
+    })
 }
 
 /// Which credential a path asks for, known or not (W-PATH-6, OPS-002).
@@ -191,4 +207,20 @@ fn undecodable() -> Reply {
         .headers_mut()
         .insert(axum::http::header::CONTENT_TYPE, plain);
     Reply(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_handler_that_panics_is_answered() {
+        let answer = answered(async { panic!("a fault") }).await;
+        assert!(matches!(
+            answer,
+            Err(ApiError::Internal {
+                effect_unknown: true
+            })
+        ));
+    }
 }

@@ -121,13 +121,26 @@ fn is_host(host: &str) -> bool {
     // A last label of digits makes it an IPv4 address to every parser.
     let last = host.rsplit('.').next().unwrap_or_default();
     let is_address = last.bytes().all(|byte| byte.is_ascii_digit())
-        || (last.len() > 2 && last[..2].eq_ignore_ascii_case("0x"));
+        || (last.len() > 2
+            && last
+                .get(..2)
+                .is_some_and(|begin| begin.eq_ignore_ascii_case("0x")));
     host.len() <= MAX_HOST && host.split('.').all(label) && !is_address
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        // ENV-471: every text is a host or is none; a cut inside of a character once ended the request without an answer.
+        #[test]
+        fn every_text_has_an_answer(text in "\\PC{0,4}|[0x.\u{ac}\u{20ac}\u{1f600}-]{0,6}") {
+            prop_assert!(!is_host(&text) || text.is_ascii());
+        }
+    }
 
     fn parse(text: &str) -> Result<Network, Invalid> {
         Network::parse(Json::new(text), &Path::root().member("network"))
@@ -161,6 +174,8 @@ mod tests {
             "[::1]",
             "::1",
             "b\u{fc}cher.example",
+            "v\u{ac}",
+            "a.0\u{ac}",
             "",
             "a..b",
             "-a",
