@@ -105,7 +105,8 @@ def test_input_that_waits_is_answered_and_stays(draining):
 
     waiting = threading.Thread(target=send)
     waiting.start()
-    until(lambda: server.raw("POST", f"/v1/agents/sessions/{first.id}/events", {"events": [message("three")]})[0] == 409, "the input is reserved")
+    until(lambda: [row for row in server.tables()["reservations"] if row["session_id"] == first.id and row["state"] == "pending"], "the input is reserved")
+    assert server.raw("POST", f"/v1/agents/sessions/{first.id}/events", {"events": [message("three")]})[0] == 409
     ended(server, creation, live)
     waiting.join(10)
     assert [(answer.status_code, answer.code, answer.response.headers["x-should-retry"]) for answer in answers] == [(503, "execution_unavailable", "false")]
