@@ -36,6 +36,7 @@ pub mod projects;
 pub mod provenance;
 pub mod provider_state;
 pub mod read;
+mod readers;
 mod receipts;
 mod reservations;
 pub mod retries;

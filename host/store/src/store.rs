@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use domain::{InstallationId, OwnerId, Timestamp, lease::Authority};
-use sqlx::{AnyConnection, AnyPool, ConnectOptions, Connection, Row, any::AnyPoolOptions};
+use sqlx::{AnyConnection, ConnectOptions, Connection, Row};
 use tokio::sync::{Notify, broadcast, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -15,6 +15,7 @@ use crate::{
     lease::{self, AcquireLease, Acquired, LeaseCell, LeaseToken, ReleaseLease, RenewLease},
     migrate,
     notify::{Committed, Notifier},
+    readers::{Readers, server_pool},
     settings::{Location, StoreSettings},
     tx::read_clock,
     unit::Unit,
@@ -30,8 +31,6 @@ use crate::{
 const QUEUE: usize = 1024;
 /// Period of the SQLite checkpoint task.
 const CHECKPOINT_PERIOD: Duration = Duration::from_secs(1);
-/// A reader that finds no connection for so long is told so (W-AUTH-2).
-const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An open database. Cheap to clone.
 #[derive(Clone)]
@@ -42,7 +41,7 @@ pub struct Store {
 pub(crate) struct Inner {
     pub(crate) settings: StoreSettings,
     pub(crate) dialect: Dialect,
-    pub(crate) readers: AnyPool,
+    pub(crate) readers: Readers,
     public: Option<PooledWriter>,
     queue: mpsc::Sender<Box<dyn Job>>,
     lease: LeaseCell,
@@ -85,18 +84,14 @@ impl Store {
             restrict(path)?;
         }
 
-        let readers = pool(dialect, settings.readers)
-            .connect_with(options.clone())
-            .await?;
+        let readers = Readers::open(dialect, &options, settings.readers).await?;
         let (others, outgoing) = wakes::channel();
         let server = settings.server_options()?;
         let notifier = Notifier::new(server.is_some().then_some(others));
         let public = match dialect {
             Dialect::Sqlite => None,
             Dialect::Postgres => {
-                let pool = pool(dialect, settings.public_writers)
-                    .connect_with(options.clone())
-                    .await?;
+                let pool = server_pool(&options, settings.public_writers).await?;
                 Some(PooledWriter {
                     pool,
                     keys: settings.keys.clone(),
@@ -247,7 +242,7 @@ impl Store {
     /// # Errors
     /// What the database says.
     pub async fn now(&self) -> Result<Timestamp, StoreError> {
-        let mut conn = self.inner.readers.acquire().await?;
+        let mut conn = self.inner.readers.connection().await?;
         read_clock(&mut conn, self.inner.dialect).await
     }
 
@@ -256,7 +251,7 @@ impl Store {
     /// # Errors
     /// What the database says.
     pub async fn lease_row(&self) -> Result<domain::lease::Lease, StoreError> {
-        let mut conn = self.inner.readers.acquire().await?;
+        let mut conn = self.inner.readers.connection().await?;
         lease::read(&mut conn).await
     }
 
@@ -300,23 +295,6 @@ pub(crate) fn expect_no_refusal<T>(
         WriteError::Store(error) => error,
         WriteError::Refused(never) => match never {},
     })
-}
-
-fn pool(dialect: Dialect, size: u32) -> AnyPoolOptions {
-    AnyPoolOptions::new()
-        .max_connections(size.max(1))
-        .min_connections(1)
-        .acquire_timeout(ACQUIRE_TIMEOUT)
-        // A stale server connection shows itself at its first statement; asking before each use would double the cost.
-        .test_before_acquire(false)
-        .after_connect(move |conn, _| {
-            Box::pin(async move {
-                for statement in dialect.setup(Role::Pool) {
-                    sqlx::query(*statement).execute(&mut *conn).await?;
-                }
-                Ok(())
-            })
-        })
 }
 
 /// The database file holds sealed secrets and every conversation: only the owner reads it.

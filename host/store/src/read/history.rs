@@ -10,9 +10,8 @@ use domain::{
 use sqlx::Row;
 
 use super::{
-    Reader, end,
+    Reader,
     list::{List, ListError, Page, list_sql, page},
-    on,
 };
 use crate::{
     artifacts,
@@ -149,15 +148,15 @@ impl Reader<'_> {
         .bind(id.to_string())
         .bind(session.to_string())
         .bind(project.to_string())
-        .fetch_optional(on(&mut snapshot))
+        .fetch_optional(&mut *snapshot)
         .await?;
         let Some(row) = row else {
-            end(snapshot).await?;
+            snapshot.end().await?;
             return Ok(None);
         };
         let turn = json_column(&row, "turns", "body")?;
-        let mut items = items::of_turn(on(&mut snapshot), id, limit.saturating_add(1)).await?;
-        end(snapshot).await?;
+        let mut items = items::of_turn(&mut snapshot, id, limit.saturating_add(1)).await?;
+        snapshot.end().await?;
         let truncated = items.len() > usize::try_from(limit).unwrap_or(usize::MAX);
         items.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
         Ok(Some(TurnRecord {

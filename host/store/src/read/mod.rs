@@ -18,9 +18,11 @@ pub use records::{Record, RecordFilter, RecordedKey};
 pub use sessions::{CreationRecord, SessionRecord};
 pub use work::{DueReservation, EnvironmentWork, PendingInput, QueuedTurn};
 
-use sqlx::{Any, AnyConnection, Transaction, pool::PoolConnection};
-
-use crate::{error::StoreError, store::Store};
+use crate::{
+    error::StoreError,
+    readers::{Lent, Snapshot},
+    store::Store,
+};
 
 /// Reads of one store.
 #[derive(Clone, Copy)]
@@ -36,26 +38,11 @@ impl Store {
 }
 
 impl Reader<'_> {
-    async fn connection(&self) -> Result<PoolConnection<Any>, StoreError> {
-        Ok(self.store.inner.readers.acquire().await?)
+    async fn connection(&self) -> Result<Lent, StoreError> {
+        self.store.inner.readers.connection().await
     }
 
-    async fn snapshot(&self) -> Result<Transaction<'static, Any>, StoreError> {
-        Ok(self
-            .store
-            .inner
-            .readers
-            .begin_with(self.store.inner.dialect.begin_snapshot())
-            .await?)
+    async fn snapshot(&self) -> Result<Snapshot, StoreError> {
+        self.store.inner.readers.snapshot().await
     }
-}
-
-/// Ends a snapshot; it wrote nothing, so there is nothing to lose.
-async fn end(snapshot: Transaction<'static, Any>) -> Result<(), StoreError> {
-    Ok(snapshot.rollback().await?)
-}
-
-/// A snapshot's connection.
-fn on<'t>(snapshot: &'t mut Transaction<'static, Any>) -> &'t mut AnyConnection {
-    snapshot
 }

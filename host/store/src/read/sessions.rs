@@ -11,9 +11,8 @@ use domain::{
 use sqlx::{AnyConnection, any::AnyRow};
 
 use super::{
-    Reader, end,
+    Reader,
     list::{List, ListError, Page, page},
-    on,
 };
 use crate::{
     calls,
@@ -101,11 +100,11 @@ impl Reader<'_> {
         }
         drop(conn);
         let mut snapshot = self.snapshot().await?;
-        let mut found = record(on(&mut snapshot), project, id).await?;
+        let mut found = record(&mut snapshot, project, id).await?;
         if let Some(record) = &mut found {
-            add_calls(on(&mut snapshot), record).await?;
+            add_calls(&mut snapshot, record).await?;
         }
-        end(snapshot).await?;
+        snapshot.end().await?;
         Ok(found)
     }
 
@@ -125,7 +124,7 @@ impl Reader<'_> {
         };
         let mut snapshot = self.snapshot().await?;
         let mut found = page(
-            on(&mut snapshot),
+            &mut snapshot,
             &sql,
             &project.to_string(),
             agent,
@@ -135,10 +134,10 @@ impl Reader<'_> {
         .await?;
         for record in &mut found.items {
             if waits(record) {
-                add_calls(on(&mut snapshot), record).await?;
+                add_calls(&mut snapshot, record).await?;
             }
         }
-        end(snapshot).await?;
+        snapshot.end().await?;
         Ok(found)
     }
 
@@ -152,8 +151,8 @@ impl Reader<'_> {
         parts: &Parts,
     ) -> Result<Option<SessionState>, StoreError> {
         let mut snapshot = self.snapshot().await?;
-        let found = load(on(&mut snapshot), id, parts).await?;
-        end(snapshot).await?;
+        let found = load(&mut snapshot, id, parts).await?;
+        snapshot.end().await?;
         Ok(found.map(|(state, _)| state))
     }
 

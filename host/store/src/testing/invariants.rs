@@ -29,11 +29,7 @@ use crate::{
 /// # Errors
 /// What the database says.
 pub async fn violations(store: &Store, quiescent: bool) -> Result<Vec<String>, StoreError> {
-    let mut snapshot = store
-        .inner
-        .readers
-        .begin_with(store.inner.dialect.begin_snapshot())
-        .await?;
+    let mut snapshot = store.inner.readers.snapshot().await?;
     let conn: &mut AnyConnection = &mut snapshot;
     let now = read_clock(conn, store.inner.dialect).await?;
     let epoch = crate::lease::read(conn).await?.epoch;
@@ -86,7 +82,7 @@ pub async fn violations(store: &Store, quiescent: bool) -> Result<Vec<String>, S
         }
     }
     columns(conn, &mut report).await?;
-    snapshot.rollback().await?;
+    snapshot.end().await?;
     Ok(report.found)
 }
 

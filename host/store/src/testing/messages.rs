@@ -26,11 +26,7 @@ pub struct StoredMessage {
 /// # Errors
 /// What the database says.
 pub async fn messages(store: &Store) -> Result<Vec<StoredMessage>, StoreError> {
-    let mut snapshot = store
-        .inner
-        .readers
-        .begin_with(store.inner.dialect.begin_snapshot())
-        .await?;
+    let mut snapshot = store.inner.readers.snapshot().await?;
     let conn: &mut AnyConnection = &mut snapshot;
     let mut found = Vec::new();
     let rows = sqlx::query(
@@ -66,7 +62,7 @@ pub async fn messages(store: &Store) -> Result<Vec<StoredMessage>, StoreError> {
             text: text(message),
         }));
     }
-    snapshot.rollback().await?;
+    snapshot.end().await?;
     Ok(found)
 }
 
@@ -76,7 +72,7 @@ pub async fn messages(store: &Store) -> Result<Vec<StoredMessage>, StoreError> {
 /// What the database says.
 pub async fn live_sessions(store: &Store) -> Result<Vec<SessionId>, StoreError> {
     let rows = sqlx::query("SELECT id FROM sessions WHERE deleted_at IS NULL ORDER BY id")
-        .fetch_all(&store.inner.readers)
+        .fetch_all(&mut *store.inner.readers.connection().await?)
         .await?;
     rows.iter()
         .map(|row| id_column(row, "sessions", "id"))

@@ -113,7 +113,7 @@ impl Unit for LeasedAdd {
 
 async fn names(store: &Store) -> Vec<String> {
     let rows = sqlx::query("SELECT name FROM projects ORDER BY name")
-        .fetch_all(&store.inner.readers)
+        .fetch_all(&mut *store.inner.readers.connection().await.unwrap())
         .await
         .unwrap();
     rows.iter().map(|row| row.get(0)).collect()
@@ -129,6 +129,30 @@ async fn own(store: &Store) -> OwnerId {
 }
 
 both! {
+    async fn whoever_gives_up_reading_takes_nothing_along(db: TestDatabase) {
+        // S-ST-4: a reader may be dropped at any await; its connection shows nobody an old state, and none is lost.
+        let store = db.open().await;
+        let connections = store.inner.settings.readers;
+        for round in 0..20_u32 {
+            let mut snapshots = Vec::new();
+            for _ in 0..connections {
+                let mut snapshot = store.inner.readers.snapshot().await.unwrap();
+                sqlx::query("SELECT name FROM projects").fetch_all(&mut *snapshot).await.unwrap();
+                snapshots.push(snapshot);
+            }
+            drop(snapshots);
+            for micros in [0, 10, 50, 200] {
+                let given_up = tokio::time::timeout(Duration::from_micros(micros), names(&store));
+                drop(given_up.await);
+            }
+            store.write(add(&format!("{round:02}"))).await.unwrap();
+            for _ in 0..connections {
+                assert_eq!(names(&store).await.len() as u32, round + 1);
+            }
+        }
+        store.close().await;
+    }
+
     async fn a_refusal_a_failure_and_a_panic_write_nothing_and_stop_nobody(db: TestDatabase) {
         let store = db.open().await;
         let before = db.dump().await.unwrap();
@@ -352,7 +376,7 @@ async fn a_cut_connection_is_replaced_on_postgres() {
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
          WHERE datname = current_database() AND state = 'idle in transaction'",
     )
-    .fetch_all(&store.inner.readers)
+    .fetch_all(&mut *store.inner.readers.connection().await.unwrap())
     .await
     .unwrap();
     gate.add_permits(1);
