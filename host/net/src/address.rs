@@ -5,7 +5,19 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use url::Host;
+use url::{Host, Url};
+
+/// Whether a credential may be sent to this address: over TLS, or without leaving this machine (RP-3.3).
+#[must_use]
+pub fn keeps_secrets(url: &Url) -> bool {
+    let loopback = match url.host() {
+        Some(Host::Ipv4(a)) => a.is_loopback(),
+        Some(Host::Ipv6(a)) => a.is_loopback(),
+        Some(Host::Domain(name)) => name == "localhost",
+        None => false,
+    };
+    matches!(url.scheme(), "https" | "wss") || (matches!(url.scheme(), "http" | "ws") && loopback)
+}
 
 /// What may be reached beyond public addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,6 +8,6 @@ mod address;
 mod client;
 mod model_url;
 
-pub use address::{AddressRule, host_refusal};
+pub use address::{AddressRule, host_refusal, keeps_secrets};
 pub use client::{Client, ClientError, Timeouts, install_tls_provider};
 pub use model_url::{LoopbackHttp, ModelUrl, UrlRefusal};

@@ -2,9 +2,11 @@
 
 import json
 import os
+import pathlib
 import signal
 import stat
 import subprocess
+import tempfile
 import urllib.request
 
 import pytest
@@ -118,6 +120,42 @@ def test_a_taken_port_says_what_to_do(core, tmp_path):
 def test_no_core_says_how_to_start_one(tmp_path):
     asked = subprocess.run([berth.BERTH, "project", "list", "--data-dir", tmp_path], capture_output=True, text=True, timeout=30)
     assert asked.returncode == 1 and "berth serve --data-dir" in asked.stderr
+
+
+def test_a_question_makes_no_data_folder(tmp_path):
+    for words in (["doctor"], ["plugin", "list"], ["harness", "list"], ["session", "list"], ["model", "show"]):
+        asked = subprocess.run([berth.BERTH, *words], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert "panicked" not in asked.stderr and not list(tmp_path.iterdir()), (words, asked.stderr, list(tmp_path.iterdir()))
+
+
+def test_a_lost_database_is_not_replaced_by_an_empty_one(tmp_path):
+    server = berth.Server(tmp_path / "data").start()
+    server.stop()
+    for file in server.folder.glob("berth.db*"):
+        file.unlink()
+    again = subprocess.run([berth.BERTH, "serve", "--data-dir", server.folder, "--listen", "127.0.0.1:0"], capture_output=True, text=True, timeout=30)
+    assert again.returncode == 1 and "back-up" in again.stderr, again.stderr
+    assert not list(server.folder.glob("berth.db*"))
+
+
+def test_the_core_key_does_not_leave_in_clear(core):
+    for url in ("http://192.0.2.7:8091", "http://core.example", "ftp://127.0.0.1"):
+        words = [berth.BERTH, "project", "list", "--url", url, "--core-key-file", core.folder / "core-key"]
+        asked = subprocess.run(words, capture_output=True, text=True, timeout=30)
+        assert asked.returncode == 1 and "in clear" in asked.stderr, asked.stderr
+    here = subprocess.run([berth.BERTH, "project", "list", "--url", core.url, "--core-key-file", core.folder / "core-key"], capture_output=True, text=True, timeout=30)
+    assert here.returncode == 0, here.stderr
+
+
+def test_a_folder_of_somebody_else_is_not_taken_for_an_empty_one(core):
+    """Who may not read where the Core answers is told so, and not to start a second one."""
+    # The checkout may be in a folder that only we may enter.
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        os.chmod(folder, 0o755)
+        program = pathlib.Path(folder) / "berth"
+        berth.share(pathlib.Path(berth.BERTH), program)
+        asked = subprocess.run([program, "project", "list", "--data-dir", core.folder], user=65534, group=65534, extra_groups=[], env={"PATH": "/usr/bin"}, capture_output=True, text=True, timeout=30)
+    assert asked.returncode == 1 and "berth serve" not in asked.stderr and "runs the Core" in asked.stderr, asked.stderr
 
 
 def local_provider(core, *more):

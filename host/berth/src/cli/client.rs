@@ -54,7 +54,14 @@ impl Target {
     /// No Core runs on the data folder, or the key cannot be read.
     pub fn core(&self) -> anyhow::Result<Core> {
         let (origin, key, whence) = match (&self.url, &self.core_key_file) {
-            (Some(url), Some(file)) => (url.to_string(), file.clone(), "given by --url".to_owned()),
+            (Some(url), Some(file)) => {
+                if !net::keeps_secrets(url) {
+                    bail!(
+                        "{url} would send the Core key in clear over a network; use https, or http to this machine (127.0.0.1), for example through `ssh -L`"
+                    );
+                }
+                (url.to_string(), file.clone(), "given by --url".to_owned())
+            }
             _ => {
                 let Recorded { url, pid, .. } = data_dir::recorded(&self.data_dir)?;
                 (

@@ -127,14 +127,27 @@ fn isolation(health: &Health) -> Finding {
             format!("{state}; weaker than namespaces"),
             allow_namespaces(),
         ),
-        _ => Finding::ill(
-            "isolation",
-            format!(
-                "hosted Sessions are refused: {}",
-                health.code.as_deref().unwrap_or(level)
-            ),
-            allow_namespaces(),
-        ),
+        _ => {
+            let code = health.code.as_deref().unwrap_or(level);
+            let state = format!("hosted Sessions are refused: {code}");
+            Finding::ill("isolation", state, mend_isolation(code))
+        }
+    }
+}
+
+/// What to do about a provider that is not ready, by its code.
+fn mend_isolation(code: &str) -> String {
+    match code {
+        "sessions_unwritable" | "harnesses_unwritable" => {
+            "run this as the account of the Core, which owns the data folder; the temporary folder (TMPDIR) must be writable, too".to_owned()
+        }
+        "sessions_unreachable" => {
+            "accounts of sandboxes must pass the folders above their workspace: `chmod 711` the data folder and what is above it".to_owned()
+        }
+        "program_unavailable" => {
+            "put `berth` where every account may run it, such as /usr/local/bin, on a file system without `noexec`".to_owned()
+        }
+        _ => allow_namespaces(),
     }
 }
 

@@ -40,7 +40,11 @@ impl LocalOptions {
     pub async fn ask(&self, provider: Provider) -> anyhow::Result<Health> {
         let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
         let program = std::env::current_exe().context("cannot find our own program")?;
-        let harnesses = self.data_dir.join(HARNESSES);
+        // A folder that is not there yet is not made by a question.
+        let harnesses = match self.data_dir.join(HARNESSES) {
+            there if there.is_dir() => there,
+            _ => folder.path().join(HARNESSES),
+        };
         let mut settings = Settings::new(folder.path().join("sessions"), program, harnesses);
         settings.isolation = self.isolation().chosen();
         let granted = provider.granted.clone();

@@ -186,7 +186,7 @@ pub async fn start(options: Options, stop: CancellationToken) -> anyhow::Result<
     check(&options)?;
     let folder = data_dir::open(&options.data_dir)?;
     let lock = Lock::take(&folder)?;
-    let secrets = Secrets::open(&folder)?;
+    let secrets = Secrets::open(&folder, options.database_url.is_none())?;
     let (api_key_file, first_start) = (secrets.api_key_file.clone(), secrets.first_start);
     let (installation, isolation) = (secrets.installation, options.local_isolation);
     let listen = options.listen;
@@ -299,7 +299,7 @@ fn check(options: &Options) -> anyhow::Result<()> {
 pub fn settings_of(options: Options) -> anyhow::Result<CoreSettings> {
     check(&options)?;
     let folder = data_dir::open(&options.data_dir)?;
-    let secrets = Secrets::open(&folder)?;
+    let secrets = Secrets::open(&folder, options.database_url.is_none())?;
     settings(options, &folder, secrets)
 }
 
@@ -331,7 +331,7 @@ fn settings(options: Options, folder: &Path, secrets: Secrets) -> anyhow::Result
         None => Database::Sqlite,
     };
     let harness_dir = folder.join(HARNESSES);
-    std::fs::create_dir_all(&harness_dir)
+    plugin_host::load::folder::prepare(&harness_dir)
         .with_context(|| format!("cannot make {}", harness_dir.display()))?;
     let plugin_dir = folder.join(PLUGINS);
     plugin_host::load::folder::prepare(&plugin_dir)

@@ -3,6 +3,7 @@
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions, TryLockError};
+use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -95,13 +96,18 @@ pub fn record(lock: &Lock, at: &Recorded) -> anyhow::Result<()> {
 /// None has said so.
 pub fn recorded(folder: &Path) -> anyhow::Result<Recorded> {
     let path = folder.join(SERVER);
-    let text = std::fs::read(&path).map_err(|_| {
-        anyhow::anyhow!(
+    let text = std::fs::read(&path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => anyhow::anyhow!(
             "no Core runs on the data folder {} ({} is missing); start one with `berth serve --data-dir {}`, or name one with --url and --core-key-file",
             folder.display(),
             path.display(),
             folder.display()
-        )
+        ),
+        ErrorKind::PermissionDenied => anyhow::anyhow!(
+            "{} may be read by the account that runs the Core only; run this command as that account, or name the Core with --url and --core-key-file",
+            path.display()
+        ),
+        _ => anyhow::Error::new(error).context(format!("cannot read {}", path.display())),
     })?;
     serde_json::from_slice(&text)
         .with_context(|| format!("{} is damaged; restart the Core", path.display()))

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 pub const CORE_KEY: &str = "core-key";
 const CREDENTIAL_KEY: &str = "credential.key";
 const API_KEY: &str = "api-key";
+const DATABASE: &str = "berth.db";
 /// Written last: a folder that has it has had its first start.
 const INSTALLATION: &str = "installation-id";
 /// Stands for this folder among the Cores of one database. Made again when it is missing: it proves less then, not more.
@@ -40,11 +41,17 @@ impl Secrets {
     /// Reads the secrets, or makes them in a folder that has never been used. The caller holds the folder's lock.
     ///
     /// # Errors
-    /// One is missing from a folder that has been used: a new one would not fit the database.
-    pub fn open(folder: &Path) -> anyhow::Result<Self> {
+    /// One is missing from a folder that has been used: a new one would not fit the database. Or the database is, which
+    /// `holds_database` says is in the folder: an empty one in its place would hide the loss.
+    pub fn open(folder: &Path, holds_database: bool) -> anyhow::Result<Self> {
         let first_start = !folder.join(INSTALLATION).exists();
         if first_start {
-            make_all(folder)?;
+            make_all(folder, holds_database)?;
+        } else if holds_database && !folder.join(DATABASE).exists() {
+            bail!(
+                "{} has been used, and its database `{DATABASE}` is missing; put it back from a back-up, name its server with --database-url, or begin anew with another --data-dir",
+                folder.display()
+            );
         }
         let credential = kept_secret(
             &folder.join(CREDENTIAL_KEY),
@@ -115,9 +122,9 @@ fn core_key(folder: &Path) -> anyhow::Result<Secret> {
     Ok(key)
 }
 
-fn make_all(folder: &Path) -> anyhow::Result<()> {
-    let has_database = folder.join("berth.db").exists();
-    if has_database {
+fn make_all(folder: &Path, holds_database: bool) -> anyhow::Result<()> {
+    let database = folder.join(DATABASE);
+    if database.metadata().is_ok_and(|data| data.len() > 0) {
         bail!(
             "{} holds a database but no `{INSTALLATION}`; put that file and `{CREDENTIAL_KEY}` back from a back-up",
             folder.display()
@@ -131,6 +138,10 @@ fn make_all(folder: &Path) -> anyhow::Result<()> {
     make(CREDENTIAL_KEY, STANDARD.encode(random()?).as_bytes())?;
     make(CORE_KEY, key::core_key(random()?).expose())?;
     make(API_KEY, key::api_key(random()?).expose())?;
+    if holds_database {
+        // An empty file is an empty database: from now on one that is missing was lost.
+        make(DATABASE, b"")?;
+    }
     make(INSTALLATION, uuid::Uuid::new_v4().to_string().as_bytes())
 }
 
@@ -183,8 +194,8 @@ mod tests {
     #[test]
     fn the_first_start_makes_secrets_and_the_second_finds_them() {
         let folder = tempfile::tempdir().unwrap();
-        let first = Secrets::open(folder.path()).unwrap();
-        let second = Secrets::open(folder.path()).unwrap();
+        let first = Secrets::open(folder.path(), true).unwrap();
+        let second = Secrets::open(folder.path(), true).unwrap();
         assert!(first.first_start && !second.first_start);
         assert_eq!(first.credential_key.len(), 32);
         assert_eq!(first.core_key, second.core_key);
@@ -208,9 +219,9 @@ mod tests {
     #[test]
     fn a_lost_service_key_is_never_replaced() {
         let folder = tempfile::tempdir().unwrap();
-        Secrets::open(folder.path()).unwrap();
+        Secrets::open(folder.path(), true).unwrap();
         std::fs::remove_file(folder.path().join(CREDENTIAL_KEY)).unwrap();
-        assert!(Secrets::open(folder.path()).is_err());
+        assert!(Secrets::open(folder.path(), true).is_err());
         assert!(!folder.path().join(CREDENTIAL_KEY).exists());
     }
 
@@ -218,9 +229,14 @@ mod tests {
     fn a_kept_secret_is_missing_only_when_it_is_not_there() {
         for name in [CREDENTIAL_KEY, CORE_KEY] {
             let folder = tempfile::tempdir().unwrap();
-            Secrets::open(folder.path()).unwrap();
+            Secrets::open(folder.path(), true).unwrap();
             let path = folder.path().join(name);
-            let said = || Secrets::open(folder.path()).err().unwrap().to_string();
+            let said = || {
+                Secrets::open(folder.path(), true)
+                    .err()
+                    .unwrap()
+                    .to_string()
+            };
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
             assert!(said().contains("chmod 600"), "{}", said());
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
@@ -234,17 +250,34 @@ mod tests {
     #[test]
     fn a_database_without_its_secrets_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("berth.db"), "").unwrap();
-        assert!(Secrets::open(folder.path()).is_err());
+        std::fs::write(folder.path().join(DATABASE), "rows").unwrap();
+        assert!(Secrets::open(folder.path(), true).is_err());
         assert!(!folder.path().join(CREDENTIAL_KEY).exists());
+    }
+
+    #[test]
+    fn a_lost_database_is_not_replaced_by_an_empty_one() {
+        let folder = tempfile::tempdir().unwrap();
+        Secrets::open(folder.path(), true).unwrap();
+        std::fs::remove_file(folder.path().join(DATABASE)).unwrap();
+        let said = Secrets::open(folder.path(), true)
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(said.contains("back-up"), "{said}");
+        // With a server, the file is not needed.
+        Secrets::open(folder.path(), false).unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        Secrets::open(elsewhere.path(), false).unwrap();
+        assert!(!elsewhere.path().join(DATABASE).exists());
     }
 
     #[test]
     fn a_killed_first_start_is_finished() {
         let folder = tempfile::tempdir().unwrap();
-        let key = Secrets::open(folder.path()).unwrap().core_key;
+        let key = Secrets::open(folder.path(), true).unwrap().core_key;
         std::fs::remove_file(folder.path().join(INSTALLATION)).unwrap();
-        let again = Secrets::open(folder.path()).unwrap();
+        let again = Secrets::open(folder.path(), true).unwrap();
         assert!(again.first_start);
         assert_eq!(again.core_key, key);
     }
@@ -252,9 +285,9 @@ mod tests {
     #[test]
     fn a_removed_api_key_stays_removed() {
         let folder = tempfile::tempdir().unwrap();
-        Secrets::open(folder.path()).unwrap();
+        Secrets::open(folder.path(), true).unwrap();
         std::fs::remove_file(folder.path().join(API_KEY)).unwrap();
-        assert_eq!(Secrets::open(folder.path()).unwrap().api_key, None);
+        assert_eq!(Secrets::open(folder.path(), true).unwrap().api_key, None);
     }
 
     #[test]

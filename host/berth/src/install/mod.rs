@@ -7,13 +7,21 @@ mod npm;
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use plugin_host::contract::manifest::{Harness, System};
+use plugin_host::load::folder::prepare;
 use serde_json::Value;
+use std::fs::{File, Permissions};
 use std::io::IsTerminal;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How often progress is shown where nobody watches a terminal.
 const PLAIN_EVERY: u32 = 50;
+
+/// Begins the names of folders of installations that are not finished.
+const UNFINISHED: &str = ".installing-";
+/// Whose holder is the only one that installs into the folder.
+const LOCK: &str = ".lock";
 
 /// What an installation did.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,10 +48,15 @@ pub async fn install(
     if complete(&home, system) {
         return Ok(Installed::Already(home));
     }
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    // In the same folder, so that the rename stays on one file system; removed on every way out.
+    prepare(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let _alone = alone(folder).await?;
+    if complete(&home, system) {
+        return Ok(Installed::Already(home));
+    }
+    sweep(folder);
+    // In the same folder, so that the rename stays on one file system; removed on every way out that is not a kill.
     let work = tempfile::Builder::new()
-        .prefix(".installing-")
+        .prefix(UNFINISHED)
         .tempdir_in(folder)
         .with_context(|| format!("cannot write to {}", folder.display()))?;
     let package = format!("{}@{version}", harness.package);
@@ -66,18 +79,68 @@ pub async fn install(
         bar.finish_and_clear();
     }
     verify(harness, version, system, work.path())?;
+    open_up(work.path()).with_context(|| format!("cannot change {}", work.path().display()))?;
     // A folder that is there but not complete was cut off by hand; nothing runs from it.
     if home.exists() {
         std::fs::remove_dir_all(&home)
             .with_context(|| format!("cannot replace the damaged {}", home.display()))?;
     }
     // Only now: a daemon takes this folder as the sign that the harness is configured.
-    std::fs::create_dir_all(folder.join(&harness.id))
+    prepare(&folder.join(&harness.id))
         .with_context(|| format!("cannot make {}", folder.display()))?;
-    let finished = work.keep();
-    std::fs::rename(&finished, &home)
+    std::fs::rename(work.path(), &home)
         .with_context(|| format!("cannot move the installation to {}", home.display()))?;
+    // Nothing is left to remove.
+    let _ = work.keep();
     Ok(Installed::New(home))
+}
+
+/// Waits until no other process installs into this folder; the lock ends with the process.
+async fn alone(folder: &Path) -> anyhow::Result<File> {
+    let path = folder.join(LOCK);
+    let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+    if file.try_lock().is_err() {
+        tell!(
+            "another process installs into {}; waiting for it",
+            folder.display()
+        );
+    }
+    let locked = tokio::task::spawn_blocking(move || file.lock().map(|()| file)).await?;
+    locked.with_context(|| format!("cannot lock {}", path.display()))
+}
+
+/// Removes what installations left that were killed. The caller is alone in the folder.
+fn sweep(folder: &Path) {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    for entry in entries {
+        let name = entry.file_name();
+        if name.to_string_lossy().starts_with(UNFINISHED)
+            && let Err(error) = std::fs::remove_dir_all(entry.path())
+        {
+            tell!("cannot remove {}: {error}", entry.path().display());
+        }
+    }
+}
+
+/// Accounts of sandboxes read and run what is installed, whatever the umask of whoever installed it.
+fn open_up(path: &Path) -> std::io::Result<()> {
+    let data = path.symlink_metadata()?;
+    if data.is_symlink() {
+        return Ok(());
+    }
+    let mode = data.permissions().mode();
+    let run = if data.is_dir() || mode & 0o100 != 0 {
+        0o111
+    } else {
+        0
+    };
+    std::fs::set_permissions(path, Permissions::from_mode(mode | 0o444 | run))?;
+    if data.is_dir() {
+        for entry in std::fs::read_dir(path)? {
+            open_up(&entry?.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// HAR-002: a version that the plugin was not proven with would only be reported as unavailable.
@@ -231,6 +294,50 @@ mod tests {
                 .to_string()
                 .contains("exact version")
         );
+    }
+
+    #[tokio::test]
+    async fn what_a_killed_installation_left_goes_with_the_next_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let left = folder.path().join(format!("{UNFINISHED}dead/node_modules"));
+        let kept = folder.path().join("codex/0.171.0");
+        for path in [&left, &kept] {
+            std::fs::create_dir_all(path).unwrap();
+        }
+        let held = alone(folder.path()).await.unwrap();
+        let second = alone(folder.path());
+        assert!(
+            tokio::time::timeout(Duration::from_millis(100), second)
+                .await
+                .is_err(),
+            "two install at once"
+        );
+        drop(held);
+        let _alone = alone(folder.path()).await.unwrap();
+        sweep(folder.path());
+        assert!(!left.exists() && kept.exists());
+    }
+
+    #[test]
+    fn what_is_installed_may_be_run_by_every_account() {
+        let folder = installation("sha512-right", true);
+        let program = folder.path().join("node_modules/x/codex");
+        let text = folder.path().join("package-lock.json");
+        let mode = |path: &Path, mode| {
+            std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        };
+        mode(&program, 0o700);
+        mode(&text, 0o600);
+        mode(folder.path(), 0o700);
+        open_up(folder.path()).unwrap();
+        for (path, expected) in [
+            (&program, 0o755),
+            (&text, 0o644),
+            (&folder.path().into(), 0o755),
+        ] {
+            let found = path.metadata().unwrap().permissions().mode() & 0o777;
+            assert_eq!(found, expected, "{}", path.display());
+        }
     }
 
     #[test]

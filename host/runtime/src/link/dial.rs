@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::{DeviceId, Secret};
-use net::{AddressRule, Client, ClientError, Timeouts};
+use net::{AddressRule, Client, ClientError, Timeouts, keeps_secrets};
 use protocol::{
     bootstrap::{BOOTSTRAP_PATH, BootstrapAnswer, BootstrapRequest},
     wire::{CloseReason, limits},
@@ -60,7 +60,7 @@ impl Dialer {
     pub fn new(core_url: &str, device_id: DeviceId, credential: Secret) -> Result<Self, DialError> {
         let bootstrap = Url::parse(&format!("{core_url}{BOOTSTRAP_PATH}"))
             .map_err(|_| DialError::Unusable("address"))?;
-        if !is_private(&bootstrap) {
+        if !keeps_secrets(&bootstrap) {
             return Err(DialError::Unusable("address: http is for loopback only"));
         }
         let timeouts = Timeouts {
@@ -126,7 +126,7 @@ impl Dialer {
 
     async fn open(&self, url: &str) -> Result<Socket, DialError> {
         let mut parsed = Url::parse(url).map_err(|_| DialError::Unusable("socket address"))?;
-        if !is_private(&parsed) {
+        if !keeps_secrets(&parsed) {
             return Err(DialError::Unusable(
                 "socket address: ws is for loopback only",
             ));
@@ -165,17 +165,6 @@ impl Dialer {
         value.set_sensitive(true);
         Ok(value)
     }
-}
-
-/// TLS, or this machine.
-fn is_private(url: &Url) -> bool {
-    let loopback = match url.host() {
-        Some(url::Host::Ipv4(a)) => a.is_loopback(),
-        Some(url::Host::Ipv6(a)) => a.is_loopback(),
-        Some(url::Host::Domain(name)) => name == "localhost",
-        None => false,
-    };
-    matches!(url.scheme(), "https" | "wss") || (matches!(url.scheme(), "http" | "ws") && loopback)
 }
 
 /// What a status means before the upgrade (RP-3.4, RP-3.12, RP-3.15).
