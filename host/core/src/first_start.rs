@@ -22,8 +22,8 @@ pub enum FirstStartError {
 }
 
 /// Makes the Project if there is none, and its key if the only Project has none. A crash between the two is mended by the
-/// next start; an installation that has a key is left alone.
-pub(crate) async fn ensure(store: Store, first: FirstProject) -> Result<(), FirstStartError> {
+/// next start; an installation that has a key is left alone. Answers whether this call made the key.
+pub(crate) async fn ensure(store: Store, first: FirstProject) -> Result<bool, FirstStartError> {
     let two = List {
         after: None,
         limit: 2,
@@ -44,7 +44,7 @@ pub(crate) async fn ensure(store: Store, first: FirstProject) -> Result<(), Firs
                 .id
         }
         [only] if only.archived_at.is_none() => only.id,
-        _ => return Ok(()),
+        _ => return Ok(false),
     };
     if !store
         .read()
@@ -54,7 +54,7 @@ pub(crate) async fn ensure(store: Store, first: FirstProject) -> Result<(), Firs
         .items
         .is_empty()
     {
-        return Ok(());
+        return Ok(false);
     }
     let text = first.key.as_str().unwrap_or_default();
     let unit = IssueApiKey {
@@ -66,7 +66,7 @@ pub(crate) async fn ensure(store: Store, first: FirstProject) -> Result<(), Firs
         by: None,
     };
     store.write(unit).await.map_err(written)?;
-    Ok(())
+    Ok(true)
 }
 
 fn listed(error: ListError) -> FirstStartError {

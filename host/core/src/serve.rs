@@ -34,6 +34,8 @@ pub struct Ready {
     pub address: SocketAddr,
     /// Public origin (settings, or derived from the address).
     pub public_url: Url,
+    /// Whether this start made the first Project's key.
+    pub made_first_key: bool,
 }
 
 /// Why a Core could not start or had to stop.
@@ -116,9 +118,10 @@ fn start(
             Some(url) => url,
             None => loopback(address)?,
         };
-        if let Some(first) = settings.first_project {
-            first_start::ensure(store.clone(), first).await?;
-        }
+        let made_first_key = match settings.first_project {
+            Some(first) => first_start::ensure(store.clone(), first).await?,
+            None => false,
+        };
         // Daemons of this machine dial the listener itself; others the public address.
         let runtime_url = loopback(address)?;
         let blobs = Blobs::on_disk(&settings.data_dir.join(BLOBS), store.keys().clone())?;
@@ -167,6 +170,7 @@ fn start(
             ready: Ready {
                 address,
                 public_url,
+                made_first_key,
             },
             core,
             execution,

@@ -115,6 +115,12 @@ def test_a_folder_in_use_names_its_process(core):
 def test_a_taken_port_says_what_to_do(core, tmp_path):
     second = subprocess.run([berth.BERTH, "serve", "--data-dir", tmp_path / "d", "--listen", core.url.removeprefix("http://")], capture_output=True, text=True, timeout=30)
     assert second.returncode == 1 and "--listen" in second.stderr and "taken" in second.stderr, second.stderr
+    # It was no first start: that comes yet, with what it has to say.
+    server, said = berth.Server(tmp_path / "d"), []
+    for _ in range(2):
+        server.start().stop()
+        said.append("this is the first start" in server.process.stdout.read())
+    assert said == [True, False]
 
 
 def test_no_core_says_how_to_start_one(tmp_path):

@@ -152,8 +152,6 @@ pub struct Running {
     pub api_key_file: PathBuf,
     /// Whose sandboxes its Sessions have.
     pub installation: domain::InstallationId,
-    /// Whether this start made the installation.
-    pub first_start: bool,
     /// Cancel to drain and end.
     pub stop: CancellationToken,
     /// Ends when the Core has ended.
@@ -172,7 +170,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     drain_on_signal(stop.clone())?;
     let running = start(options, stop).await?;
     say!("berth is ready on {}", origin(&running.ready));
-    if running.first_start {
+    if running.ready.made_first_key {
         first_start_notes(&folder, &running.api_key_file)?;
     }
     running.task.await.context("the Core broke")?
@@ -187,7 +185,7 @@ pub async fn start(options: Options, stop: CancellationToken) -> anyhow::Result<
     let folder = data_dir::open(&options.data_dir)?;
     let lock = Lock::take(&folder)?;
     let secrets = Secrets::open(&folder, options.database_url.is_none())?;
-    let (api_key_file, first_start) = (secrets.api_key_file.clone(), secrets.first_start);
+    let api_key_file = secrets.api_key_file.clone();
     let (installation, isolation) = (secrets.installation, options.local_isolation);
     let listen = options.listen;
     let settings = settings(options, &folder, secrets)?;
@@ -215,7 +213,6 @@ pub async fn start(options: Options, stop: CancellationToken) -> anyhow::Result<
             ready,
             api_key_file,
             installation,
-            first_start,
             stop,
             task,
         }),

@@ -33,8 +33,6 @@ pub struct Secrets {
     pub api_key: Option<Secret>,
     /// Its file.
     pub api_key_file: PathBuf,
-    /// Whether this start made them.
-    pub first_start: bool,
 }
 
 impl Secrets {
@@ -44,8 +42,7 @@ impl Secrets {
     /// One is missing from a folder that has been used: a new one would not fit the database. Or the database is, which
     /// `holds_database` says is in the folder: an empty one in its place would hide the loss.
     pub fn open(folder: &Path, holds_database: bool) -> anyhow::Result<Self> {
-        let first_start = !folder.join(INSTALLATION).exists();
-        if first_start {
+        if !folder.join(INSTALLATION).exists() {
             make_all(folder, holds_database)?;
         } else if holds_database && !folder.join(DATABASE).exists() {
             bail!(
@@ -83,7 +80,6 @@ impl Secrets {
                 None
             },
             api_key_file,
-            first_start,
         })
     }
 }
@@ -196,8 +192,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let first = Secrets::open(folder.path(), true).unwrap();
         let second = Secrets::open(folder.path(), true).unwrap();
-        assert!(first.first_start && !second.first_start);
         assert_eq!(first.credential_key.len(), 32);
+        assert_eq!(first.credential_key, second.credential_key);
+        assert_eq!(first.installation, second.installation);
         assert_eq!(first.core_key, second.core_key);
         assert_eq!(first.api_key, second.api_key);
         for name in [CREDENTIAL_KEY, CORE_KEY, API_KEY, INSTALLATION] {
@@ -278,7 +275,6 @@ mod tests {
         let key = Secrets::open(folder.path(), true).unwrap().core_key;
         std::fs::remove_file(folder.path().join(INSTALLATION)).unwrap();
         let again = Secrets::open(folder.path(), true).unwrap();
-        assert!(again.first_start);
         assert_eq!(again.core_key, key);
     }
 
