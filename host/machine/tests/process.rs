@@ -286,6 +286,69 @@ async fn stop_kills_what_ignores_it_after_the_grace() {
     assert_eq!(living(&mark), 0);
 }
 
+/// Makes the shell that runs it a process whose name is no text.
+const NAMELESS: &str = "printf '\\377\\376' >/proc/self/comm";
+
+// RP-16.3: a process chooses its own name, any bytes, and is stopped like every other.
+#[tokio::test]
+async fn a_tree_with_a_name_that_is_no_text_is_stopped() {
+    let mark = marked_sleep("nameless");
+    let script = format!(
+        "trap '' TERM; ({NAMELESS}; echo up; sleep {mark}; :) & trap 'exit 3' TERM; wait; sleep {mark}"
+    );
+    let mut child = start(shell(&script)).await;
+    let mut stdout = child.stdout.take().unwrap();
+    stdout.read_exact(&mut [0; 3]).await.unwrap();
+    wait_until("it runs", || living(&mark) == 1);
+    let stopped = child.stop(Duration::from_secs(2));
+    let ended = tokio::time::timeout(Duration::from_secs(30), stopped)
+        .await
+        .unwrap();
+    assert_eq!(ended.exit, Some(Exit::Code(3)), "TERM reached the leader");
+    assert!(ended.scope_empty, "{ended:?}");
+    assert_eq!(living(&mark), 0);
+}
+
+// RP-16.5: such a process anywhere on the machine keeps nobody from starting.
+#[test]
+fn orphans_are_adopted_beside_a_name_that_is_no_text() {
+    let mut odd = Command::new("/bin/sh")
+        .args(["-c", &format!("{NAMELESS}; echo up; read never")])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Read::read_exact(odd.stdout.as_mut().unwrap(), &mut [0; 3]).unwrap();
+    let name = std::fs::read(format!("/proc/{}/comm", odd.id())).unwrap();
+    assert_eq!(name, b"\xff\xfe\n");
+    let caller = Command::new(fixture())
+        .args(["hold", "echo fine"])
+        .output()
+        .unwrap();
+    odd.kill().unwrap();
+    odd.wait().unwrap();
+    assert_eq!(caller.stdout, b"fine\n");
+    assert!(caller.status.success());
+}
+
+// RP-16.2: where the kernel lets the tree do so, it may stop its own supervisor. The stop has an end all the same.
+#[test]
+fn a_supervisor_that_stands_still_does_not_keep_a_tree_alive() {
+    let mark = marked_sleep("still");
+    let script = format!("setsid sleep {mark} & echo up; sleep {mark}");
+    let output = Command::new(fixture())
+        .args(["halt", &script])
+        .output()
+        .unwrap();
+    assert_eq!(living(&mark), 0);
+    assert!(
+        output.status.success(),
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
 #[tokio::test]
 async fn a_tree_that_keeps_forking_is_ended() {
     let mark = marked_sleep("bomb");

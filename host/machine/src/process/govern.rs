@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Notify, mpsc, watch};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::child::{Ended, Exit, Phase};
@@ -14,6 +14,10 @@ use super::reaper::Reaper;
 
 /// How long a supervisor may take to end after its scope is empty, before it is killed.
 const SUPERVISOR_LEAVES: Duration = Duration::from_secs(5);
+
+/// How long after a stop's grace a supervisor may take to end its tree, before it is killed and the tree is ended without it.
+/// Usually milliseconds; but a kernel without Landlock scopes lets the tree stop its own supervisor.
+const SUPERVISOR_OBEYS: Duration = Duration::from_secs(10);
 
 /// One supervisor and what is known of its tree.
 pub(super) struct Governor {
@@ -52,6 +56,7 @@ impl Governor {
         let mut lingered = false;
         let mut scope_empty = false;
         let mut held = true;
+        let mut obeys_until = None;
         // Both outputs ended and the scope had another drain time to end by itself: a background process that
         // closed its output keeps nobody waiting (F06).
         let leftover = async {
@@ -83,6 +88,7 @@ impl Governor {
                     held = grace.is_some();
                     let grace = grace.unwrap_or_default();
                     stopping = true;
+                    obeys_until = sooner(obeys_until, grace);
                     let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
                     // A supervisor that is gone is seen as the end of its reports.
                     let _ = control::send_async(&mut control, &Command::Stop { grace_ms }).await;
@@ -91,10 +97,16 @@ impl Governor {
                 // At most one of them, once: the second is over when it has fired.
                 () = stale.notified(), if exit.is_some() && !killed => true,
                 () = &mut leftover, if exit.is_some() && !killed => true,
+                () = expired(obeys_until) => {
+                    tracing::warn!("a supervisor does not obey and is killed");
+                    let _ = supervisor.kill().await;
+                    break;
+                }
             };
             if kill_rest {
                 killed = true;
                 lingered = !stopping;
+                obeys_until = sooner(obeys_until, Duration::ZERO);
                 let _ = control::send_async(&mut control, &Command::Stop { grace_ms: 0 }).await;
             }
         }
@@ -118,6 +130,23 @@ impl Governor {
             scope_empty,
             lingered,
         }));
+    }
+}
+
+/// A second stop may only shorten the time of the first.
+fn sooner(until: Option<Instant>, grace: Duration) -> Option<Instant> {
+    let asked = Instant::now().checked_add(grace.saturating_add(SUPERVISOR_OBEYS));
+    match (until, asked) {
+        (Some(until), Some(asked)) => Some(until.min(asked)),
+        (until, asked) => until.or(asked),
+    }
+}
+
+/// Never, if there is no such time.
+async fn expired(until: Option<Instant>) {
+    match until {
+        Some(until) => sleep_until(until).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -60,18 +60,18 @@ impl Reaper {
     /// cannot be reaped by anybody else, so their numbers cannot belong to others (RP-16.4), and the children of a
     /// killed orphan become ours in turn.
     pub(super) async fn sweep(&self) -> bool {
+        let mut failed = None;
         for _ in 0..PASSES {
             match self.pass() {
                 Ok(Some(0)) => return true,
                 Ok(None) => return false,
                 Ok(Some(_)) => {}
-                Err(error) => {
-                    tracing::warn!(%error, "orphans could not be listed");
-                    return false;
-                }
+                // The next pass may do better: a lack of open files is over soon.
+                Err(error) => failed = Some(error),
             }
             tokio::time::sleep(PAUSE).await;
         }
+        tracing::warn!(error = ?failed, "orphans remain");
         false
     }
 
@@ -82,14 +82,16 @@ impl Reaper {
             return Ok(None);
         }
         let mut seen = 0;
+        let mut failed = None;
         for pid in sys::children()?
             .into_iter()
             .filter(|pid| !state.own.contains(pid))
         {
             seen += 1;
-            sys::kill_child(pid)?;
-            sys::reap_child(pid)?;
+            // One that we may not kill (it changed its account) keeps no other one alive.
+            let ended = sys::kill_child(pid).and_then(|()| sys::reap_child(pid));
+            failed = ended.err().or(failed);
         }
-        Ok(Some(seen))
+        failed.map_or(Ok(Some(seen)), Err)
     }
 }

@@ -27,10 +27,19 @@ pub(crate) struct Process {
 
 /// The process with that number, if there is one.
 pub(crate) fn process(pid: u32) -> io::Result<Option<Process>> {
-    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
-        Ok(stat) => parse_stat(&stat)
-            .map(Some)
-            .ok_or_else(|| io::ErrorKind::InvalidData.into()),
+    let Some(stat) = about(pid, "stat")? else {
+        return Ok(None);
+    };
+    parse_stat(&stat)
+        .map(Some)
+        .ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// What the kernel says of a process, or none if there is no such process any more. A process chooses its own name, any
+/// bytes: those that are no text must hide neither it nor another.
+fn about(pid: u32, file: &str) -> io::Result<Option<String>> {
+    match std::fs::read(format!("/proc/{pid}/{file}")) {
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         // The process ended between open and read.
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => {
@@ -53,14 +62,36 @@ fn parse_stat(stat: &str) -> Option<Process> {
     })
 }
 
-fn table() -> io::Result<Vec<Process>> {
-    let mut table = Vec::new();
+/// The numbers of all processes that we can see.
+fn numbers() -> io::Result<Vec<u32>> {
+    let mut numbers = Vec::new();
     for entry in std::fs::read_dir("/proc")? {
         let name = entry?.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else {
-            continue;
-        };
-        table.extend(process(pid)?);
+        numbers.extend(name.to_str().and_then(|name| name.parse::<u32>().ok()));
+    }
+    Ok(numbers)
+}
+
+/// A process of another account may be closed to us (`hidepid`), and it is then none of ours. Every other failure is
+/// ours, such as too many open files: a list without what we could not read would say that nothing runs.
+fn unless_closed<T>(found: io::Result<Option<T>>) -> io::Result<Option<T>> {
+    match found {
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidData
+            ) =>
+        {
+            Ok(None)
+        }
+        found => found,
+    }
+}
+
+fn table() -> io::Result<Vec<Process>> {
+    let mut table = Vec::new();
+    for pid in numbers()? {
+        table.extend(unless_closed(process(pid))?);
     }
     Ok(table)
 }
@@ -69,10 +100,8 @@ fn table() -> io::Result<Vec<Process>> {
 /// has root's there.
 pub(crate) fn accounts() -> io::Result<HashSet<u32>> {
     let mut found = HashSet::new();
-    for entry in std::fs::read_dir("/proc")? {
-        let path = entry?.path().join("status");
-        // Not a process, or one that ended meanwhile.
-        let Ok(status) = std::fs::read_to_string(path) else {
+    for pid in numbers()? {
+        let Some(status) = unless_closed(about(pid, "status"))? else {
             continue;
         };
         let accounts = status.lines().find_map(|line| line.strip_prefix("Uid:"));
@@ -139,7 +168,7 @@ pub(crate) fn usage_below(top: u32) -> io::Result<Usage> {
     let mut usage = Usage::default();
     for pid in pids {
         // A process that ended meanwhile uses nothing.
-        let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
+        let Ok(Some(stat)) = about(pid, "stat") else {
             continue;
         };
         let Some((_, rest)) = stat.rsplit_once(") ") else {
@@ -293,6 +322,52 @@ mod tests {
     fn the_own_process_is_in_the_table_and_an_unused_number_is_not() {
         assert_eq!(process(own_pid()).unwrap().unwrap().pid, own_pid());
         assert_eq!(process(u32::MAX).unwrap(), None);
+    }
+
+    // A process chooses its name, any bytes: neither it nor any other may be lost by that.
+    #[test]
+    fn a_process_whose_name_is_no_text_is_seen_with_all_the_others() {
+        use std::os::unix::ffi::OsStrExt;
+        let folder = tempfile::tempdir().unwrap();
+        let name = folder
+            .path()
+            .join(std::ffi::OsStr::from_bytes(b"\xff) Z 1"));
+        std::os::unix::fs::symlink("/bin/sleep", &name).unwrap();
+        let mut odd = Command::new(&name);
+        let mut odd = odd.arg0("sleep").arg("60").spawn().unwrap();
+        let mut plain = Command::new("/bin/sleep").arg("60").spawn().unwrap();
+        let raw = std::fs::read(format!("/proc/{}/stat", odd.id())).unwrap();
+        assert!(raw.contains(&0xff), "the fixture has its name");
+        let found = process(odd.id()).unwrap().unwrap();
+        assert_eq!(
+            (found.pid, found.parent, found.zombie),
+            (odd.id(), own_pid(), false)
+        );
+        let below: Vec<u32> = descendants().unwrap().iter().map(|one| one.pid).collect();
+        let children = children().unwrap();
+        for child in [&odd, &plain] {
+            assert!(below.contains(&child.id()) && children.contains(&child.id()));
+        }
+        assert!(usage_below(odd.id()).unwrap().memory_bytes > 0);
+        assert!(
+            accounts()
+                .unwrap()
+                .contains(&rustix::process::getuid().as_raw())
+        );
+        assert!(signal(found, Signal::KILL).unwrap());
+        odd.wait().unwrap();
+        plain.kill().unwrap();
+        plain.wait().unwrap();
+    }
+
+    // `hidepid`, or a name that cannot be taken apart; but a failure of our own is no empty table.
+    #[test]
+    fn what_is_closed_to_us_is_left_out_and_what_fails_is_not() {
+        for kind in [io::ErrorKind::PermissionDenied, io::ErrorKind::InvalidData] {
+            assert_eq!(unless_closed::<u32>(Err(kind.into())).unwrap(), None);
+        }
+        let too_many = io::Error::from(rustix::io::Errno::MFILE);
+        unless_closed::<u32>(Err(too_many)).unwrap_err();
     }
 
     // RP-16.4: a number alone reaches nobody.
