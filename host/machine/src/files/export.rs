@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use cap_std::fs::{Dir, File, FileTypeExt, Metadata};
 
@@ -57,14 +58,22 @@ pub enum ExportError {
     Io(#[from] io::Error),
 }
 
-/// A capture in progress: one file after another, in the order of their paths.
+/// A capture in progress: one file after another, in the order of their paths. Open are at most the folders on the way to
+/// the present one, however many entries each has.
 pub struct Export {
     limits: ExportLimits,
-    /// Folders still to visit with their paths, last first, and the files of the present one.
-    folders: Vec<(Dir, PathBuf, usize)>,
-    files: Vec<(Dir, PathBuf)>,
+    /// Folders still to visit, last first, and the files of the present one.
+    folders: Vec<Found>,
+    files: Vec<Found>,
     entries: usize,
     bytes: u64,
+}
+
+/// An entry that was listed: the folder that has it, and its path below the exported one, whose last part is its name.
+struct Found {
+    parent: Arc<Dir>,
+    path: PathBuf,
+    depth: usize,
 }
 
 /// One file of a capture. Read it to its end through [`Read`], then call [`ExportFile::finish`].
@@ -89,14 +98,15 @@ impl Folder {
             }
             Err(error) => return Err(error.into()),
         };
-        let folders = vec![(dir, PathBuf::new(), 0)];
-        Ok(Some(Export {
+        let mut export = Export {
             limits,
-            folders,
+            folders: Vec::new(),
             files: Vec::new(),
             entries: 0,
             bytes: 0,
-        }))
+        };
+        export.visit(&Arc::new(dir), Path::new(""), 0)?;
+        Ok(Some(export))
     }
 }
 
@@ -112,18 +122,19 @@ impl Export {
     )]
     pub fn next(&mut self) -> Result<Option<ExportFile>, ExportError> {
         loop {
-            if let Some((dir, path)) = self.files.pop() {
-                return self.file(&dir, &path).map(Some);
+            if let Some(found) = self.files.pop() {
+                return self.file(&found).map(Some);
             }
-            let Some((dir, path, depth)) = self.folders.pop() else {
+            let Some(found) = self.folders.pop() else {
                 return Ok(None);
             };
-            self.visit(&dir, &path, depth)?;
+            let dir = open_folder(&found.parent, found.name()?).map_err(went_away)?;
+            self.visit(&Arc::new(dir), &found.path, found.depth)?;
         }
     }
 
     /// Sorts the entries of one folder into files and folders still to visit.
-    fn visit(&mut self, dir: &Dir, path: &Path, depth: usize) -> Result<(), ExportError> {
+    fn visit(&mut self, dir: &Arc<Dir>, path: &Path, depth: usize) -> Result<(), ExportError> {
         let mut names = Vec::new();
         for entry in dir.entries()? {
             self.entries += 1;
@@ -134,22 +145,25 @@ impl Export {
         }
         names.sort_unstable_by(|a, b| b.cmp(a));
         for name in names {
-            let kind = dir.symlink_metadata(&name)?.file_type();
+            let kind = dir.symlink_metadata(&name).map_err(went_away)?.file_type();
             if kind.is_symlink() {
                 continue;
             }
-            let below = path.join(&name);
-            if below.as_os_str().len() > self.limits.path_bytes {
+            let found = Found {
+                parent: Arc::clone(dir),
+                path: path.join(&name),
+                depth: depth + 1,
+            };
+            if found.path.as_os_str().len() > self.limits.path_bytes {
                 return Err(ExportError::Limit("path length"));
             }
             if kind.is_dir() {
                 if depth == self.limits.depth {
                     return Err(ExportError::Limit("depth"));
                 }
-                self.folders
-                    .push((open_folder(dir, Path::new(&name))?, below, depth + 1));
+                self.folders.push(found);
             } else if kind.is_file() {
-                self.files.push((dir.try_clone()?, below));
+                self.files.push(found);
             } else {
                 debug_assert!(
                     kind.is_fifo()
@@ -163,18 +177,8 @@ impl Export {
         Ok(())
     }
 
-    fn file(&mut self, dir: &Dir, path: &Path) -> Result<ExportFile, ExportError> {
-        let name = path.file_name().ok_or(ExportError::Name)?;
-        let file = match open_regular(dir, Path::new(name)) {
-            // It was a regular file a moment ago.
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                return Err(ExportError::Changed);
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(ExportError::Changed);
-            }
-            opened => opened?,
-        };
+    fn file(&mut self, listed: &Found) -> Result<ExportFile, ExportError> {
+        let file = open_regular(&listed.parent, listed.name()?).map_err(went_away)?;
         let found = file.metadata()?;
         if found.len() > self.limits.file_bytes {
             return Err(ExportError::Limit("file size"));
@@ -183,7 +187,7 @@ impl Export {
         if self.bytes > self.limits.total_bytes {
             return Err(ExportError::Limit("total size"));
         }
-        let path = path.to_str().ok_or(ExportError::Name)?.to_owned();
+        let path = listed.path.to_str().ok_or(ExportError::Name)?.to_owned();
         // One byte more than the size: growth is seen, and never followed.
         let file = file.take(found.len() + 1);
         Ok(ExportFile {
@@ -192,6 +196,23 @@ impl Export {
             found,
             read: 0,
         })
+    }
+}
+
+impl Found {
+    fn name(&self) -> Result<&Path, ExportError> {
+        let name = self.path.file_name().ok_or(ExportError::Name)?;
+        Ok(Path::new(name))
+    }
+}
+
+/// It was listed a moment ago, as what it is no longer.
+fn went_away(error: io::Error) -> ExportError {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidInput => {
+            ExportError::Changed
+        }
+        _ => ExportError::Io(error),
     }
 }
 

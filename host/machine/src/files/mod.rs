@@ -5,6 +5,8 @@
 //! homes), [`Folder::create`] for what a caller adds beside files of the agent. All calls block.
 
 mod export;
+mod look;
+mod owner;
 mod remove;
 mod write;
 
@@ -16,6 +18,8 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt};
 
 pub use export::{Export, ExportError, ExportFile, ExportLimits};
+pub use look::Part;
+pub use owner::is_ours_alone;
 pub use write::{CreateError, Rejection};
 
 /// A folder of the machine, held open: renaming or replacing the path it was opened by does not move it.

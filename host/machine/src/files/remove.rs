@@ -51,6 +51,8 @@ fn empty(top: &Dir, dir: &Dir, depth: usize) -> io::Result<()> {
                     ".berth-{:016x}",
                     getrandom::u64().map_err(io::Error::other)?
                 );
+                // Its entry `..` changes, and only who may write in it may do that.
+                unlock(dir, &name)?;
                 dir.rename(&name, top, aside)?;
             } else {
                 let below = enter(dir, &name)?;
@@ -66,14 +68,20 @@ fn empty(top: &Dir, dir: &Dir, depth: usize) -> io::Result<()> {
     }
 }
 
-/// Opens a folder after making sure that its entries can be listed and removed. The account owns what its agent made,
-/// so the right to do so can always be taken.
+/// Opens a folder whose entries can be listed and removed.
 fn enter(parent: &Dir, name: &Path) -> io::Result<Dir> {
+    unlock(parent, name)?;
+    open_folder(parent, name)
+}
+
+/// Makes sure that a folder can be listed, emptied and moved. The account owns what its agent made, so the right to do so
+/// can always be taken.
+fn unlock(parent: &Dir, name: &Path) -> io::Result<()> {
     let found = parent.symlink_metadata(name)?;
     if found.is_dir() && found.permissions().mode() & 0o700 != 0o700 {
         parent.set_permissions(name, Permissions::from_mode(0o700))?;
     }
-    open_folder(parent, name)
+    Ok(())
 }
 
 fn gone(removed: io::Result<()>) -> io::Result<()> {

@@ -80,6 +80,51 @@ fn reading_is_bounded_and_refuses_what_is_no_file() {
     );
 }
 
+#[test]
+fn looking_neither_follows_a_link_nor_waits() {
+    use super::Part;
+    let (root, folder) = workspace();
+    std::fs::create_dir_all(at(&root, "sub/deep/deeper")).unwrap();
+    for path in ["sub/file", "sub/deep/file", "sub/deep/deeper/file"] {
+        std::fs::write(at(&root, path), "12345").unwrap();
+    }
+    std::fs::set_permissions(at(&root, "sub/file"), PermissionsExt::from_mode(0o640)).unwrap();
+    symlink("../../secret", at(&root, "sub/link")).unwrap();
+    symlink("sub", at(&root, "to-sub")).unwrap();
+    let fifo = at(&root, "sub/fifo");
+    let kind = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, fifo, kind, 0o640.into(), 0).unwrap();
+    let file = Path::new("sub/file");
+    assert!(folder.holds(file, b"12345", 0o640));
+    for (path, bytes, mode) in [
+        ("sub/file", &b"12345"[..], 0o600),
+        ("sub/file", b"12346", 0o640),
+        ("sub/file", b"1234", 0o640),
+        ("sub/fifo", b"", 0o640),
+        ("sub/link", b"sentinel", 0o644),
+        ("to-sub/file", b"12345", 0o640),
+        ("sub", b"", 0o755),
+    ] {
+        assert!(!folder.holds(Path::new(path), bytes, mode), "{path}");
+    }
+    assert_eq!(folder.part(file, Part::Head, 2).unwrap(), b"12");
+    assert_eq!(folder.part(file, Part::Tail, 2).unwrap(), b"45");
+    assert_eq!(folder.part(file, Part::Tail, 9).unwrap(), b"12345");
+    for path in ["sub/fifo", "sub/link", "to-sub/file", "sub", "../secret"] {
+        folder.part(Path::new(path), Part::Tail, 9).unwrap_err();
+    }
+    let files = |levels, most| folder.files(Path::new("sub"), levels, most).unwrap();
+    assert_eq!(
+        files(1, 9),
+        [("deep/file".to_owned(), 5), ("file".to_owned(), 5)]
+    );
+    assert_eq!(
+        (files(0, 9).len(), files(2, 9).len(), files(2, 1).len()),
+        (1, 3, 1)
+    );
+    folder.files(Path::new("to-sub"), 1, 9).unwrap_err();
+}
+
 // RP-15.1, RP-15.2, RP-15.3
 #[test]
 fn a_listing_has_the_regular_files_of_one_folder() {
@@ -355,6 +400,96 @@ fn removing_takes_everything_and_repeats() {
     );
 }
 
+// LOC-023: a folder that may not be written may not be moved either, so the depth at which folders are moved is no
+// different from any other.
+#[test]
+fn removing_takes_locked_folders_at_every_depth() {
+    for mode in [0o555, 0o000] {
+        let (root, folder) = workspace();
+        let mut deep = at(&root, "tree");
+        let mut all = Vec::new();
+        for _ in 0..70 {
+            deep.push("d");
+            all.push(deep.clone());
+        }
+        std::fs::create_dir_all(&deep).unwrap();
+        for folder in &all {
+            std::fs::write(folder.join("file"), "").unwrap();
+        }
+        for folder in all.iter().rev() {
+            std::fs::set_permissions(folder, PermissionsExt::from_mode(mode)).unwrap();
+        }
+        folder.remove_all(Path::new("tree")).unwrap();
+        assert!(!at(&root, "tree").exists(), "{mode:o}");
+    }
+}
+
+// Modes hold back an ordinary user only.
+#[test]
+fn an_ordinary_user_removes_locked_folders_too() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let wrap = [
+        "setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+    ];
+    for test in [
+        "removing_takes_locked_folders_at_every_depth",
+        "removing_takes_everything_and_repeats",
+    ] {
+        again(&wrap, test);
+    }
+}
+
+/// Runs one test of this file once more, under another program.
+fn again(wrap: &[&str], test: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    let output = std::process::Command::new(wrap[0])
+        .args(&wrap[1..])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", &format!("files::tests::{test}")])
+        .env("TMPDIR", folder.path())
+        .current_dir("/")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+// RP-15.16: as many entries as the limit allows, not as many as files may be open.
+#[test]
+fn an_export_has_as_many_entries_as_its_limit_allows() {
+    let (root, folder) = workspace();
+    for number in 0..500 {
+        let sub = at(&root, &format!("outputs/sub-{number:03}"));
+        std::fs::create_dir_all(&sub).unwrap();
+        std::fs::write(sub.join("file"), "").unwrap();
+        std::fs::write(at(&root, &format!("outputs/file-{number:03}")), "").unwrap();
+    }
+    let found = capture(&folder, ExportLimits::default()).unwrap().unwrap();
+    assert_eq!(found.len(), 1000);
+    assert_eq!(
+        (found[0].0.as_str(), found[999].0.as_str()),
+        ("file-000", "sub-499/file")
+    );
+}
+
+#[test]
+fn an_export_holds_few_files_open() {
+    again(
+        &["sh", "-c", "ulimit -n 64; exec \"$@\"", "sh"],
+        "an_export_has_as_many_entries_as_its_limit_allows",
+    );
+}
+
 proptest! {
     /// Whatever the path, nothing beside the workspace changes and no call panics.
     #[test]
@@ -364,7 +499,8 @@ proptest! {
         symlink("../secret", at(&root, "link")).unwrap();
         let path = Path::new(&path);
         let _ = (folder.read(path, 10), folder.list(path), folder.export(path, ExportLimits::default()).is_ok());
-        let _ = (folder.create(path, b"x"), folder.replace(path, b"x", 0o600), folder.create_folder(path));
+        let _ = (folder.create(path, b"x"), folder.replace(path, b"x", 0o600), folder.create_folder(path, 0o700));
+        let _ = (folder.holds(path, b"sentinel", 0o644), folder.part(path, super::Part::Tail, 4), folder.files(path, 2, 9));
         let _ = folder.remove_all(path);
         prop_assert_eq!(std::fs::read_to_string(root.path().join("secret")).unwrap(), "sentinel");
         prop_assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 2);

@@ -45,12 +45,20 @@ impl Folder {
         sync(&parent)
     }
 
-    /// Makes a folder and its missing parents with mode 0700, following no link. One that is there is left as it is.
+    /// Makes a folder, and its missing parents with mode 0700, following no link. One that is there is left as it is.
     ///
     /// # Errors
     /// A part of the path is something else.
-    pub fn create_folder(&self, path: &Path) -> io::Result<()> {
-        self.make(path).map(drop)
+    pub fn create_folder(&self, path: &Path, mode: u32) -> io::Result<()> {
+        let (parent, name) = split(path)?;
+        let parent = self.make(parent)?;
+        match open_folder(&parent, name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                make_folder(&parent, name, mode)?;
+                sync(&parent)
+            }
+            opened => opened.map(drop),
+        }
     }
 
     /// Creates a file (mode 0600) and never replaces anything: the bytes are published by a hard link, which fails if
@@ -89,7 +97,7 @@ impl Folder {
             };
             dir = match open_folder(&dir, name) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    make_private(&dir, name)?;
+                    make_folder(&dir, name, 0o700)?;
                     sync(&dir)?;
                     open_folder(&dir, name)?
                 }
@@ -113,7 +121,7 @@ impl Folder {
                 Ok(_) => return Err(unusable),
                 // Missing, or a link whose target is: only the former can be made.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    match make_private(&self.dir, &whole) {
+                    match make_folder(&self.dir, &whole, 0o700) {
                         Ok(()) => {}
                         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                             return Err(unusable);
@@ -146,9 +154,9 @@ fn taken(parent: &Dir, name: &Path) -> io::Result<Option<Rejection>> {
     }
 }
 
-fn make_private(dir: &Dir, path: &Path) -> io::Result<()> {
+fn make_folder(dir: &Dir, path: &Path, mode: u32) -> io::Result<()> {
     let mut builder = DirBuilder::new();
-    builder.mode(0o700);
+    builder.mode(mode);
     dir.create_dir_with(path, &builder)
 }
 
