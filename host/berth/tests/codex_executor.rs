@@ -141,6 +141,7 @@ impl Bench {
             spawner,
             relay,
             homes,
+            diagnostics: folder.path().join("state/diagnostics"),
             hidden,
         };
         let (reporter, reports) = mpsc::unbounded_channel();

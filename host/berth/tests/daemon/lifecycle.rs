@@ -104,6 +104,40 @@ async fn one_session_from_binding_to_release() {
     );
 }
 
+// LOC-009: a home is written by the agent, so what it leaves there must not reach the daemon's own files, nor keep it waiting.
+#[tokio::test(flavor = "multi_thread")]
+async fn names_planted_in_a_home_reach_nothing_of_the_daemon() {
+    let Some(mut bench) = Bench::start().await else {
+        return;
+    };
+    let mut core = bench.ready().await;
+    let state = bench.folder.path().join("state");
+    let session = bench.binding.session.to_string();
+    let home = bench.folder.path().join("home").join(&session);
+    std::fs::create_dir_all(home.join("harness")).unwrap();
+    let bootstrap = std::fs::read(state.join("bootstrap.json")).unwrap();
+    std::os::unix::fs::symlink(state.join("bootstrap.json"), home.join("stderr.log")).unwrap();
+    let fifo = std::process::Command::new("mkfifo")
+        .arg(home.join("harness/config.toml"))
+        .status();
+    assert!(fifo.unwrap().success());
+    let text = r#"timeline: [{"say": "Done."}]"#;
+    let events = bench.turn(&mut core, History::Fresh, text).await;
+    assert_eq!(outcome(&events), TurnStatus::Completed);
+    let written = state.join("diagnostics").join(format!("{session}.log"));
+    eventually("the harness has its file", || written.exists()).await;
+
+    bench.binding.epoch += 1;
+    let release = Operation::Release(Release { remove_home: true });
+    let answer = core.answer(bench.binding, release).await;
+    assert_eq!(answer, Answer::Ok(Proof::HomeRemoved));
+    assert!(!home.exists() && !written.exists());
+    assert_eq!(
+        std::fs::read(state.join("bootstrap.json")).unwrap(),
+        bootstrap
+    );
+}
+
 // RP-8.2, RP-8.3
 #[tokio::test(flavor = "multi_thread")]
 async fn another_workspace_or_environment_is_refused() {

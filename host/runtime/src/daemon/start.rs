@@ -77,6 +77,7 @@ pub async fn run(settings: Settings, stop: CancellationToken) -> Result<(), Daem
         spawner: spawner.clone(),
         relay,
         homes,
+        diagnostics: state.join("diagnostics"),
         hidden: vec![state.clone()],
     };
     let capacity = match workspace {

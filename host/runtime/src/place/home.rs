@@ -1,71 +1,76 @@
-//! The private home of one Session: anchored at its opened folder, no link on the way to anything.
+//! The private home of one Session: anchored at its opened folder, no link on the way to anything. The agent writes there too,
+//! so every name in it may be anything.
 
 use std::{
-    io::{self, Read as _, Seek as _, SeekFrom, Write as _},
-    path::{Component, Path},
+    io,
+    path::{Component, Path, PathBuf},
 };
 
-use cap_fs_ext::{DirExt as _, FollowSymlinks, OpenOptionsFollowExt as _};
-use cap_std::{
-    ambient_authority,
-    fs::{
-        Dir, DirBuilder, DirBuilderExt as _, OpenOptions, OpenOptionsExt as _, Permissions,
-        PermissionsExt as _,
-    },
-};
+use machine::files::{Folder, Part};
 use plugin_host::contract::harness_launch::{HomeFile, LookAnswer, LookQuery};
 
 use super::{HomeContent, HomeEntry, HomeError};
 
-/// Answer to `entries`: files at most, two levels deep.
+/// Below a Session's folder: what the harness has for its home.
+pub(super) const HARNESS: &str = "harness";
+/// Answer to `entries`: files at most, and levels of folders below the one asked for.
 const ENTRIES: usize = 1000;
+const LEVELS: u32 = 1;
 /// Answer to `head` and `tail`.
 const PIECE: u64 = 256 * 1024;
-/// Largest file that is compared with its new content before it is written.
-const COMPARED: u64 = 16 * 1024 * 1024;
 
 /// An opened private home.
 #[derive(Debug)]
-pub(super) struct Home(Dir);
+pub(super) struct Home {
+    /// The folder of all Sessions, and this one's name in it.
+    homes: Folder,
+    name: PathBuf,
+    folder: Folder,
+}
 
 impl Home {
-    /// Opens `path`, making it with mode 0700 if it is not there.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    /// Opens the home of the Session `name`, making it with mode 0700 if it is not there. `homes` is ours; what is below it
+    /// is the agent's, and a link there is no home.
+    pub(super) fn open(homes: &Path, name: &str) -> io::Result<Self> {
         use std::os::unix::fs::DirBuilderExt as _;
         std::fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
-            .create(path)?;
-        Ok(Self(Dir::open_ambient_dir(path, ambient_authority())?))
+            .create(homes)?;
+        let homes = Folder::open(homes)?;
+        let name = PathBuf::from(name);
+        let path = name.join(HARNESS);
+        homes.create_folder(&path, 0o700)?;
+        Ok(Self {
+            folder: homes.folder(&path)?,
+            homes,
+            name,
+        })
     }
 
-    /// Writes one entry.
+    /// Writes one entry: in one step, and an equal file is left alone.
     pub(super) fn put(&self, entry: &HomeEntry) -> Result<(), HomeError> {
-        let (parents, name) = split(&entry.path)?;
+        let (path, mode) = (clean(&entry.path)?, entry.mode & 0o777);
         match &entry.content {
-            HomeContent::File(content) => {
-                let folder = self.descend(&parents, true)?;
-                write_file(&folder, name, content.expose(), entry.mode)?;
-            }
-            HomeContent::Folder => {
-                self.descend(&parents, true)?
-                    .create_dir_or_keep(name, entry.mode)?;
-            }
-            HomeContent::Absent => match self.descend(&parents, false) {
-                Ok(folder) => remove(&folder, name)?,
-                Err(HomeError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            },
+            HomeContent::File(content) if self.folder.holds(path, content.expose(), mode) => {}
+            HomeContent::File(content) => self.folder.replace(path, content.expose(), mode)?,
+            HomeContent::Folder => self.folder.create_folder(path, mode)?,
+            HomeContent::Absent => self.folder.remove_all(path)?,
         }
         Ok(())
+    }
+
+    /// Removes the Session's folder with all that is in it.
+    pub(super) fn remove(&self) -> io::Result<()> {
+        self.homes.remove_all(&self.name)
     }
 
     /// Answers a question.
     pub(super) fn look(&self, query: &LookQuery) -> LookAnswer {
         let answer = match query {
             LookQuery::Entries(path) => self.entries(path).map(LookAnswer::Entries),
-            LookQuery::Head(path) => self.read(path, false).map(LookAnswer::Content),
-            LookQuery::Tail(path) => self.read(path, true).map(LookAnswer::Content),
+            LookQuery::Head(path) => self.read(path, Part::Head).map(LookAnswer::Content),
+            LookQuery::Tail(path) => self.read(path, Part::Tail).map(LookAnswer::Content),
         };
         answer.unwrap_or_else(|error| match error {
             HomeError::Path => LookAnswer::Failed("path".to_owned()),
@@ -75,61 +80,25 @@ impl Home {
     }
 
     fn entries(&self, path: &str) -> Result<Vec<HomeFile>, HomeError> {
-        let root = match path {
-            "" | "." => self.0.try_clone()?,
-            path => {
-                let (parents, name) = split(path)?;
-                self.descend(&parents, false)?.open_dir_nofollow(name)?
-            }
+        let below = match path {
+            "" | "." => Path::new(""),
+            path => clean(path)?,
         };
-        let prefix = if path == "." { "" } else { path };
-        let mut found = Vec::new();
-        list(&root, prefix, 2, &mut found)?;
-        found.sort_by(|a, b| a.path.cmp(&b.path));
-        Ok(found)
+        let found = self.folder.files(below, LEVELS, ENTRIES)?;
+        let whole = |(path, size): (String, u64)| HomeFile {
+            path: below.join(path).to_string_lossy().into_owned(),
+            size,
+        };
+        Ok(found.into_iter().map(whole).collect())
     }
 
-    fn read(&self, path: &str, tail: bool) -> Result<Vec<u8>, HomeError> {
-        let (parents, name) = split(path)?;
-        let mut options = OpenOptions::new();
-        options.read(true).follow(FollowSymlinks::No);
-        let mut file = self.descend(&parents, false)?.open_with(name, &options)?;
-        let size = file.metadata()?.len();
-        if tail && size > PIECE {
-            file.seek(SeekFrom::Start(size - PIECE))?;
-        }
-        let mut content = Vec::new();
-        file.take(PIECE).read_to_end(&mut content)?;
-        Ok(content)
-    }
-
-    fn descend(&self, parents: &[&str], make: bool) -> Result<Dir, HomeError> {
-        let mut folder = self.0.try_clone()?;
-        for name in parents {
-            if make {
-                folder.create_dir_or_keep(name, 0o700)?;
-            }
-            folder = folder.open_dir_nofollow(name)?;
-        }
-        Ok(folder)
+    fn read(&self, path: &str, part: Part) -> Result<Vec<u8>, HomeError> {
+        Ok(self.folder.part(clean(path)?, part, PIECE)?)
     }
 }
 
-trait KeepDir {
-    fn create_dir_or_keep(&self, name: &str, mode: u32) -> io::Result<()>;
-}
-
-impl KeepDir for Dir {
-    fn create_dir_or_keep(&self, name: &str, mode: u32) -> io::Result<()> {
-        match self.create_dir_with(name, DirBuilder::new().mode(mode & 0o777)) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            made => made,
-        }
-    }
-}
-
-/// Parents and last name of a clean relative path.
-fn split(path: &str) -> Result<(Vec<&str>, &str), HomeError> {
+/// A relative path in its only clean spelling: `a/./b`, `a//b` and `a/` are others.
+fn clean(path: &str) -> Result<&Path, HomeError> {
     let part = |part| match part {
         Component::Normal(name) => name.to_str().ok_or(HomeError::Path),
         _ => Err(HomeError::Path),
@@ -138,96 +107,10 @@ fn split(path: &str) -> Result<(Vec<&str>, &str), HomeError> {
         .components()
         .map(part)
         .collect::<Result<_, _>>()?;
-    // `a/./b`, `a//b` and `a/` are other spellings; only one is clean.
-    if path.contains('\0') || parts.join("/") != path {
+    if parts.is_empty() || path.contains('\0') || parts.join("/") != path {
         return Err(HomeError::Path);
     }
-    match parts.split_last() {
-        Some((name, parents)) => Ok((parents.to_vec(), name)),
-        None => Err(HomeError::Path),
-    }
-}
-
-/// Written beside and renamed, so a reader sees the old or the new file; an equal one is left alone.
-fn write_file(folder: &Dir, name: &str, content: &[u8], mode: u32) -> Result<(), HomeError> {
-    let mode = mode & 0o777;
-    if is_equal(folder, name, content, mode) {
-        return Ok(());
-    }
-    let beside = format!(".{name}.new");
-    let mut options = OpenOptions::new();
-    options
-        .write(true)
-        .create_new(true)
-        .mode(mode)
-        .follow(FollowSymlinks::No);
-    let mut file = match folder.open_with(&beside, &options) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            // Left by a daemon that was killed in this place.
-            folder.remove_file(&beside)?;
-            folder.open_with(&beside, &options)?
-        }
-        opened => opened?,
-    };
-    file.write_all(content)?;
-    // The umask may have taken bits away.
-    file.set_permissions(Permissions::from_mode(mode))?;
-    file.sync_all()?;
-    folder.rename(&beside, folder, name)?;
-    Ok(())
-}
-
-fn is_equal(folder: &Dir, name: &str, content: &[u8], mode: u32) -> bool {
-    let mut options = OpenOptions::new();
-    options.read(true).follow(FollowSymlinks::No);
-    let Ok(mut file) = folder.open_with(name, &options) else {
-        return false;
-    };
-    let same_kind = file.metadata().is_ok_and(|known| {
-        known.is_file()
-            && known.len() == content.len() as u64
-            && known.permissions().mode() & 0o777 == mode
-    });
-    let mut known = Vec::new();
-    same_kind
-        && content.len() as u64 <= COMPARED
-        && file.read_to_end(&mut known).is_ok()
-        && known == content
-}
-
-fn remove(folder: &Dir, name: &str) -> io::Result<()> {
-    let removed = match folder.symlink_metadata(name) {
-        Ok(found) if found.is_dir() => folder.remove_dir_all(name),
-        Ok(_) => folder.remove_file(name),
-        Err(error) => Err(error),
-    };
-    match removed {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed,
-    }
-}
-
-fn list(folder: &Dir, prefix: &str, depth: u32, found: &mut Vec<HomeFile>) -> io::Result<()> {
-    for entry in folder.entries()? {
-        let entry = entry?;
-        let (Ok(name), kind) = (entry.file_name().into_string(), entry.file_type()?) else {
-            continue;
-        };
-        let path = if prefix.is_empty() {
-            name.clone()
-        } else {
-            format!("{prefix}/{name}")
-        };
-        if kind.is_file() && found.len() < ENTRIES {
-            found.push(HomeFile {
-                path,
-                size: entry.metadata()?.len(),
-            });
-        } else if kind.is_dir() && depth > 1 {
-            list(&folder.open_dir_nofollow(&name)?, &path, depth - 1, found)?;
-        }
-    }
-    Ok(())
+    Ok(Path::new(path))
 }
 
 #[cfg(test)]
@@ -247,14 +130,14 @@ mod tests {
     #[test]
     fn entries_are_written_compared_and_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let home = Home::open(&folder.path().join("home")).unwrap();
+        let home = Home::open(folder.path(), "home").unwrap();
         home.put(&file("a/b/config", "one")).unwrap();
         home.put(&file("a/b/config", "two")).unwrap();
         assert_eq!(
             home.look(&LookQuery::Head("a/b/config".into())),
             LookAnswer::Content(b"two".to_vec())
         );
-        let path = folder.path().join("home/a/b/config");
+        let path = folder.path().join("home/harness/a/b/config");
         let inode =
             |path: &Path| std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(path).unwrap());
         let before = inode(&path);
@@ -286,10 +169,11 @@ mod tests {
     #[test]
     fn nothing_leaves_the_home_by_name_or_by_link() {
         let folder = tempfile::tempdir().unwrap();
-        let home = Home::open(&folder.path().join("home")).unwrap();
+        let home = Home::open(folder.path(), "home").unwrap();
         std::fs::create_dir(folder.path().join("outside")).unwrap();
-        std::os::unix::fs::symlink("../outside", folder.path().join("home/link")).unwrap();
-        std::os::unix::fs::symlink("/etc/passwd", folder.path().join("home/file")).unwrap();
+        std::os::unix::fs::symlink("../../outside", folder.path().join("home/harness/link"))
+            .unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", folder.path().join("home/harness/file")).unwrap();
         for path in [
             "",
             "/etc/x",
@@ -317,5 +201,43 @@ mod tests {
             home.look(&LookQuery::Tail("file".into())),
             LookAnswer::Content(b"mine".to_vec())
         );
+    }
+
+    // LOC-009: an agent leaves in its home what it likes, and the next start of its harness meets it there.
+    #[test]
+    fn what_an_agent_plants_is_neither_followed_nor_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let secret = folder.path().join("bootstrap.json");
+        std::fs::write(&secret, "sentinel").unwrap();
+        let home = Home::open(&folder.path().join("homes"), "session").unwrap();
+        let at = folder.path().join("homes/session/harness");
+        for name in ["config.toml", "sub/config.toml"] {
+            home.put(&file(name, "old")).unwrap();
+            std::fs::remove_file(at.join(name)).unwrap();
+            let made = std::process::Command::new("mkfifo")
+                .arg(at.join(name))
+                .status();
+            assert!(made.unwrap().success());
+            assert_eq!(
+                home.look(&LookQuery::Tail(name.into())),
+                LookAnswer::Failed("unreadable".into())
+            );
+            home.put(&file(name, "new")).unwrap();
+            assert_eq!(std::fs::read_to_string(at.join(name)).unwrap(), "new");
+        }
+        std::os::unix::fs::symlink(&secret, at.join("link")).unwrap();
+        home.put(&file("link", "mine")).unwrap();
+        assert_eq!(std::fs::read_to_string(&secret).unwrap(), "sentinel");
+
+        home.remove().unwrap();
+        assert!(!folder.path().join("homes/session").exists());
+        for (name, target) in [("session", "."), ("other", "session")] {
+            let link = folder.path().join("homes").join(name);
+            std::os::unix::fs::symlink(folder.path().join(target), link).unwrap();
+            Home::open(&folder.path().join("homes"), name).unwrap_err();
+        }
+        assert!(!folder.path().join("harness").exists());
+        home.remove().unwrap();
+        assert_eq!(std::fs::read_to_string(&secret).unwrap(), "sentinel");
     }
 }

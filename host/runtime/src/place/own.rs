@@ -12,10 +12,13 @@ use machine::process::{Exit, Order, Spawner, StartError, Stopper};
 use plugin_host::contract::harness_launch::{LookAnswer, LookQuery};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::{Command, End, HomeEntry, HomeError, Life, Place, Process, SpawnError, home::Home};
+use super::{
+    Command, End, HomeEntry, HomeError, Life, Place, Process, SpawnError,
+    home::{HARNESS, Home},
+};
 use crate::relay::{Grant, Relay, RelayError, Route};
 
-/// Of each Executor, what its programs wrote to standard error: never read by us, kept beside the home for the operator.
+/// Of each Executor, what its programs wrote to standard error: never read by us, kept for the operator.
 const DIAGNOSTICS: u64 = 1024 * 1024;
 
 /// What all Sessions of one daemon share.
@@ -27,6 +30,9 @@ pub struct Machine {
     pub relay: Arc<Relay>,
     /// Absolute folder that holds one folder per Session.
     pub homes: PathBuf,
+    /// Absolute folder of what programs wrote to standard error, one file per Session. Hidden from them: a name in a
+    /// folder that an agent writes may be a link (LOC-009).
+    pub diagnostics: PathBuf,
     /// Absolute paths that no harness may see: the daemon's own state (LOC-009).
     pub hidden: Vec<PathBuf>,
 }
@@ -43,9 +49,9 @@ impl std::fmt::Debug for Machine {
 #[derive(Debug)]
 pub struct OwnPlace {
     machine: Machine,
-    /// `<homes>/<session>`.
-    root: PathBuf,
+    /// `<homes>/<session>/harness`.
     path: PathBuf,
+    diagnostics: PathBuf,
     home: Arc<Home>,
     workspace: Option<PathBuf>,
 }
@@ -56,13 +62,11 @@ impl OwnPlace {
     /// # Errors
     /// The home cannot be made or opened.
     pub fn open(machine: Machine, name: &str, workspace: Option<PathBuf>) -> io::Result<Self> {
-        let root = machine.homes.join(name);
-        let path = root.join("harness");
-        let home = Arc::new(Home::open(&path)?);
+        let home = Arc::new(Home::open(&machine.homes, name)?);
         Ok(Self {
+            path: machine.homes.join(name).join(HARNESS),
+            diagnostics: machine.diagnostics.join(format!("{name}.log")),
             machine,
-            root,
-            path,
             home,
             workspace,
         })
@@ -120,7 +124,7 @@ impl Place for OwnPlace {
             let input = child.stdin.take().ok_or_else(lost)?;
             let output = child.stdout.take().ok_or_else(lost)?;
             if let Some(stderr) = child.stderr.take() {
-                tokio::spawn(keep_diagnostics(stderr, self.root.join("stderr.log")));
+                tokio::spawn(keep_diagnostics(stderr, self.diagnostics.clone()));
             }
             let life = Arc::new(Tree(child.stopper()));
             Ok(Process {
@@ -132,13 +136,16 @@ impl Place for OwnPlace {
     }
 
     fn remove_home(&self) -> BoxFuture<'_, Result<(), HomeError>> {
-        let root = self.root.clone();
+        let (home, diagnostics) = (Arc::clone(&self.home), self.diagnostics.clone());
         Box::pin(async move {
-            blocking(move || match std::fs::remove_dir_all(&root) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-                removed => removed.map_err(HomeError::Io),
-            })
-            .await?
+            let removed = blocking(move || {
+                home.remove()?;
+                match std::fs::remove_file(diagnostics) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                    removed => removed,
+                }
+            });
+            removed.await?.map_err(HomeError::Io)
         })
     }
 }
@@ -151,6 +158,14 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 
 /// Copies what fits, then reads on without keeping, so that the program never blocks on it.
 async fn keep_diagnostics(mut stderr: impl AsyncRead + Unpin, path: PathBuf) {
+    if let Some(folder) = path.parent() {
+        // Without it there is no file, and that is told by its absence.
+        let _ = tokio::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .await;
+    }
     let file = tokio::fs::OpenOptions::new()
         .write(true)
         .create(true)
