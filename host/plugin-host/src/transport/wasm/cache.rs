@@ -1,9 +1,9 @@
 //! Compiled components in a folder of our own: loading one takes a millisecond, compiling it half a second and more.
 
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use machine::files::is_ours_alone;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
@@ -15,12 +15,13 @@ use crate::load::folder;
 pub(crate) struct Cache(Option<PathBuf>);
 
 impl Cache {
-    /// A folder that only this account can write; made if it is missing. One that cannot be used is no cache.
+    /// A folder that only this account and root can write, because what is loaded from it runs as native code; made if it
+    /// is missing. One that cannot be used is no cache.
     pub(crate) fn new(folder: Option<PathBuf>) -> Self {
         let usable = folder.filter(|folder| {
             // One that cannot be made, as in a read-only folder, may be there already.
             let _ = folder::prepare(folder);
-            private(folder)
+            is_ours_alone(folder)
         });
         Self(usable)
     }
@@ -59,17 +60,13 @@ impl Cache {
     }
 }
 
-/// Nobody else can write there: what is loaded from it runs as native code.
-fn private(folder: &Path) -> bool {
-    std::fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir() && found.mode() & 0o022 == 0)
-}
-
 fn read(engine: &Engine, path: &Path) -> Option<Component> {
     if !path.is_file() {
         return None;
     }
-    // SAFETY: the file is in a folder that only this account can write, it was written there by `write`, whole, from
-    // what this engine compiled; its name holds the digest of the source and the settings of the engine.
+    // SAFETY: the file is in a folder that only this account and root can write (`Cache::new`; inside a sandbox, only
+    // Core), it was written there by `write`, whole, from what this engine compiled; its name holds the digest of the
+    // source and the settings of the engine.
     let found = unsafe { Component::deserialize_file(engine, path) };
     found
         .inspect_err(|error| {
@@ -83,4 +80,27 @@ fn write(component: &Component, path: &Path) -> std::io::Result<()> {
         .serialize()
         .map_err(|error| std::io::Error::other(format!("{error:#}")))?;
     folder::publish(path, &bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, chown};
+
+    use super::*;
+
+    #[test]
+    fn a_folder_that_others_may_write_is_no_cache() {
+        let outer = tempfile::tempdir().unwrap();
+        let folder = outer.path().join("compiled");
+        let usable = || Cache::new(Some(folder.clone())).0.is_some();
+        assert!(usable());
+        std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o775)).unwrap();
+        assert!(!usable());
+        std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o755)).unwrap();
+        assert!(usable());
+        // Only root can give a folder away; who is not root has the same test by the rule's own (`is_ours_alone`).
+        if chown(&folder, Some(1234), None).is_ok() {
+            assert!(!usable());
+        }
+    }
 }
