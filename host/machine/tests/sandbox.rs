@@ -306,6 +306,56 @@ fn nothing_of_core_or_of_another_sandbox_can_be_read_from_inside() {
     }
 }
 
+// LOC-001, LOC-002: terminals and shared memory of this machine are somebody's, and without namespaces there are no others.
+#[test]
+fn no_terminal_and_no_shared_memory_of_this_machine_can_be_opened_from_inside() {
+    let name = format!("/dev/shm/berth-test-{}", std::process::id());
+    std::fs::write(&name, "sentinel in memory").unwrap();
+    std::fs::set_permissions(&name, PermissionsExt::from_mode(0o666)).unwrap();
+    let master = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/ptmx")
+        .unwrap();
+    let about = format!(
+        "/proc/self/fdinfo/{}",
+        std::os::fd::AsRawFd::as_raw_fd(&master)
+    );
+    let about = std::fs::read_to_string(about).unwrap();
+    let terminal = about
+        .lines()
+        .find_map(|line| line.strip_prefix("tty-index:"))
+        .unwrap();
+    let terminal = format!("/dev/pts/{}", terminal.trim());
+    // The control: who sees them may open them, and a terminal then says that it is locked.
+    std::fs::File::open(&name).unwrap();
+    let locked = std::fs::File::open(&terminal).unwrap_err();
+    assert_eq!(
+        locked.raw_os_error(),
+        Some(rustix::io::Errno::IO.raw_os_error())
+    );
+    let script = format!(
+        "exec > seen 2>&1; cat {name}; echo x >> {name}; cat {terminal}; echo x > /dev/null; head -c 1 /dev/zero | wc -c; \
+         echo end; exec sleep 600"
+    );
+    for level in [Level::Namespaces, Level::Landlock] {
+        let ground = Ground::new(Isolation::Only(level));
+        ground.start("devices", Kind::First, &script).unwrap();
+        let seen = ground.left("devices", "seen");
+        assert!(!seen.contains("sentinel"), "{level:?}: {seen}");
+        // A terminal that is locked says so only to those who may open it.
+        assert!(!seen.contains("Input/output"), "{level:?}: {seen}");
+        assert!(seen.ends_with("1\nend\n"), "{level:?}: {seen}");
+        assert_eq!(
+            std::fs::read_to_string(&name).unwrap(),
+            "sentinel in memory",
+            "{level:?}"
+        );
+        ground.end("devices");
+    }
+    std::fs::remove_file(name).unwrap();
+}
+
 // LOC-011: without a mount namespace the daemon is told the real places.
 #[test]
 fn without_a_mount_namespace_the_daemon_gets_real_paths() {
@@ -420,12 +470,17 @@ fn stopping_ends_everything_and_keeps_or_removes_the_folders() {
         let mark = format!("611.{}{}", std::process::id(), level as u8);
         let script = format!(
             "trap '' TERM; setsid sh -c 'sleep {mark} & sleep {mark}' & (setsid sleep {mark} &); mkdir locked; \
-             echo x > locked/x; chmod 0 locked; echo end > seen; sleep {mark}"
+             echo x > locked/x; chmod 0 locked; odd=$(printf '\\377'); ln -s /bin/sh $odd; \
+             ./$odd -c 'cat /proc/$$/comm > name; sleep {mark}; :' & \
+             while [ ! -s name ]; do sleep 0.01; done; echo end > seen; sleep {mark}"
         );
         let status = ground.start("stop", Kind::First, &script).unwrap();
         assert!(status.memory_bytes.is_some());
         ground.left("stop", "seen");
-        wait_until("all run", || processes_with(&mark) >= 4);
+        // A process chooses its own name, any bytes.
+        let name = std::fs::read(ground.folder("stop").join("workspace/name")).unwrap();
+        assert_eq!(name, b"\xff\n");
+        wait_until("all run", || processes_with(&mark) >= 5);
         ground
             .sandboxes
             .stop(&identity("stop"), Keep::Folders)

@@ -81,7 +81,7 @@ fn start(plan: &Plan, output: &io::PipeWriter) -> io::Result<u32> {
         .stdout(output.try_clone()?)
         .stderr(output.try_clone()?);
     if plan.level == Level::Landlock {
-        let places: Vec<_> = super::landlock::places(&plan.mounts)
+        let places: Vec<_> = super::landlock::places(plan)
             .into_iter()
             .map(|(path, _)| path)
             .collect();

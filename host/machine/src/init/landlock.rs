@@ -4,18 +4,18 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::plan::{Bind, What};
-use crate::allowed::{Allowed, Use};
+use super::plan::{Plan, What};
+use crate::allowed::{Allowed, Scopes, Use};
 
-/// Devices that every program may expect.
-const DEVICES: [&str; 10] = [
-    "null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm", "fd",
-];
+/// Devices that hold nothing of anybody. Not `shm`: it is the machine's own, with what others share there.
+const DEVICES: [&str; 7] = ["null", "zero", "full", "random", "urandom", "tty", "fd"];
+/// Terminals, for an account of its own only: those of Core's account are the operator's.
+const TERMINALS: [&str; 2] = ["ptmx", "pts"];
 
 /// Restricts this process and all that it starts, for good. Called under the account that will work here, which must be
 /// able to pass through the parent folders of its things: an allow-list gives no way where the modes give none.
-pub(super) fn restrict(mounts: &[Bind]) -> io::Result<()> {
-    for bind in mounts {
+pub(super) fn restrict(plan: &Plan) -> io::Result<()> {
+    for bind in &plan.mounts {
         if let What::Host { from, .. } = &bind.what
             && let Err(error) = std::fs::metadata(from)
             && error.kind() == io::ErrorKind::PermissionDenied
@@ -23,9 +23,9 @@ pub(super) fn restrict(mounts: &[Bind]) -> io::Result<()> {
             return Err(error);
         }
     }
-    let mut visible = places(mounts).into_iter();
+    let mut visible = places(plan).into_iter();
     visible
-        .try_fold(Allowed::nothing()?, |list, (path, what)| {
+        .try_fold(Allowed::nothing(Scopes::Required)?, |list, (path, what)| {
             list.allow(&path, what)
         })?
         .enter()
@@ -33,9 +33,14 @@ pub(super) fn restrict(mounts: &[Bind]) -> io::Result<()> {
 
 /// Where the things of a view are on the host. Links are followed where they are, and the host's own files stand in for
 /// generated ones.
-pub(super) fn places(mounts: &[Bind]) -> Vec<(PathBuf, Use)> {
+pub(super) fn places(plan: &Plan) -> Vec<(PathBuf, Use)> {
     let mut places = Vec::new();
-    for bind in mounts {
+    let terminals = if plan.real_uid.is_some() {
+        &TERMINALS[..]
+    } else {
+        &[]
+    };
+    for bind in &plan.mounts {
         match &bind.what {
             What::Host { from, writable } => {
                 places.push((from.clone(), if *writable { Use::All } else { Use::Read }))
@@ -43,7 +48,8 @@ pub(super) fn places(mounts: &[Bind]) -> Vec<(PathBuf, Use)> {
             What::Scratch { instead, .. } => places.push((instead.clone(), Use::All)),
             What::Proc => places.push((PathBuf::from("/proc"), Use::Read)),
             What::Devices => {
-                places.extend(DEVICES.map(|name| (Path::new("/dev").join(name), Use::All)))
+                let names = DEVICES.iter().chain(terminals);
+                places.extend(names.map(|name| (Path::new("/dev").join(name), Use::All)));
             }
             What::Link { .. } | What::Text { .. } => {}
         }

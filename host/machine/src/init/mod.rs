@@ -125,7 +125,7 @@ fn set_up(plan: &Plan) -> Result<(), (Stage, io::Error)> {
     limits(plan).map_err(at(Stage::Limits))?;
     rustix::thread::set_no_new_privs(true).map_err(|error| (Stage::Account, error.into()))?;
     if plan.level == Level::Landlock {
-        landlock::restrict(&plan.mounts).map_err(at(Stage::View))?;
+        landlock::restrict(plan).map_err(at(Stage::View))?;
     }
     if plan.level != Level::Namespaces {
         sys::become_subreaper().map_err(at(Stage::Namespaces))?;

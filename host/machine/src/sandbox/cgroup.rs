@@ -39,6 +39,14 @@ impl Controller {
         }
     }
 
+    fn of(self, enforced: &mut Enforced) -> &mut bool {
+        match self {
+            Self::Processes => &mut enforced.processes,
+            Self::Memory => &mut enforced.memory,
+            Self::Cpus => &mut enforced.cpus,
+        }
+    }
+
     /// File and value of a limit.
     fn limit(self, unified: bool, limits: &Limits) -> Option<(&'static str, String)> {
         match self {
@@ -66,21 +74,25 @@ impl Cgroup {
     /// What can be limited here: tried, not guessed.
     pub(super) fn enforced() -> Enforced {
         let mut enforced = Enforced::default();
-        for hierarchy in usable() {
-            match hierarchy.controller {
-                Controller::Processes => enforced.processes = true,
-                Controller::Memory => enforced.memory = true,
-                Controller::Cpus => enforced.cpus = true,
-            }
+        for hierarchy in hierarchies() {
+            *hierarchy.controller.of(&mut enforced) = is_usable(&hierarchy);
         }
         enforced
     }
 
-    /// Makes the groups and sets their limits; a group that is there is used again.
-    pub(super) fn make(name: &str, limits: &Limits) -> io::Result<Self> {
+    /// Makes the groups and sets their limits; a group that is there is used again. An error if one cannot be made that
+    /// was `promised`: nothing runs without a limit that was declared.
+    pub(super) fn make(name: &str, limits: &Limits, mut promised: Enforced) -> io::Result<Self> {
         let mut groups: Vec<PathBuf> = Vec::new();
-        for hierarchy in usable() {
-            let Some((file, value)) = hierarchy.controller.limit(hierarchy.unified, limits) else {
+        let hierarchies = hierarchies();
+        for controller in Controller::ALL {
+            if !*controller.of(&mut promised) {
+                continue;
+            }
+            let mut found = hierarchies.iter();
+            let found = found.find(|hierarchy| hierarchy.controller == controller);
+            let hierarchy = found.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+            let Some((file, value)) = controller.limit(hierarchy.unified, limits) else {
                 continue;
             };
             let group = hierarchy.own.join(format!("berth-{name}"));
@@ -123,8 +135,9 @@ fn kill(group: &Path) -> io::Result<()> {
         .lines()
         .filter_map(|pid| pid.parse().ok())
     {
-        if let Some(process) = crate::sys::process(pid)? {
-            crate::sys::signal(process, rustix::process::Signal::KILL)?;
+        // One that cannot be signalled keeps no other one alive; the group stays then, and that is told.
+        if let Ok(Some(process)) = crate::sys::process(pid) {
+            let _ = crate::sys::signal(process, rustix::process::Signal::KILL);
         }
     }
     Ok(())
@@ -137,38 +150,27 @@ fn make_folder(group: &Path) -> io::Result<()> {
     }
 }
 
-/// The hierarchies in which a group with the controller's files can be made.
-fn usable() -> Vec<Hierarchy> {
-    let probe = format!("berth-probe-{}", std::process::id());
-    hierarchies()
-        .into_iter()
-        .filter(|hierarchy| {
-            let group = hierarchy.own.join(&probe);
-            let all = Limits {
-                processes: Some(1),
-                memory_mib: Some(1),
-                cpus: Some(1),
-                open_files: None,
-            };
-            let file = hierarchy
-                .controller
-                .limit(hierarchy.unified, &all)
-                .map(|(file, _)| file);
-            let made = make_folder(&group).is_ok();
-            let usable = made
-                && file.is_some_and(|file| {
-                    fs::File::options()
-                        .write(true)
-                        .open(group.join(file))
-                        .is_ok()
-                });
-            if made {
-                // An empty group that could not be removed is found and removed by the next probe of this process.
-                let _ = fs::remove_dir(&group);
-            }
-            usable
-        })
-        .collect()
+/// Whether a group with the controller's files can be made there.
+fn is_usable(hierarchy: &Hierarchy) -> bool {
+    let any = Limits {
+        processes: Some(1),
+        memory_mib: Some(1),
+        cpus: Some(1),
+        open_files: None,
+    };
+    let limit = hierarchy.controller.limit(hierarchy.unified, &any);
+    // A name of its own: another probe, of this process or of another Core, must not remove the group under this one.
+    let (Some((file, _)), Ok(unique)) = (limit, getrandom::u64()) else {
+        return false;
+    };
+    let group = hierarchy.own.join(format!("berth-probe-{unique:016x}"));
+    if fs::create_dir(&group).is_err() {
+        return false;
+    }
+    let opened = fs::File::options().write(true).open(group.join(file));
+    // Empty, so nothing keeps it; one that stays all the same limits nobody.
+    let _ = fs::remove_dir(&group);
+    opened.is_ok()
 }
 
 /// For each controller the folder of our own group, in version 2 or version 1.
@@ -224,6 +226,41 @@ mod tests {
         let memory = found(Controller::Memory);
         assert!(memory.unified && memory.own == Path::new("/sys/fs/cgroup/user.slice"));
         assert!(find("", Controller::Memory).is_none());
+    }
+
+    // LOC-008: sandboxes start side by side, and none may lose its limits to the probe of another.
+    #[test]
+    fn probes_at_the_same_time_agree() {
+        let first = Cgroup::enforced();
+        let start = std::sync::Barrier::new(16);
+        std::thread::scope(|scope| {
+            let probe = || {
+                start.wait();
+                for _ in 0..20 {
+                    assert_eq!(Cgroup::enforced(), first);
+                }
+            };
+            for _ in 0..16 {
+                scope.spawn(probe);
+            }
+        });
+    }
+
+    // LOC-008: nothing runs without a limit that was declared.
+    #[test]
+    fn a_promised_limit_that_cannot_be_set_is_an_error() {
+        let limits = Limits {
+            processes: Some(5),
+            ..Limits::default()
+        };
+        let promised = Enforced {
+            processes: true,
+            ..Enforced::default()
+        };
+        // No group can have this name.
+        assert!(Cgroup::make("no/such/folder", &limits, promised).is_err());
+        let none = Cgroup::make("no/such/folder", &limits, Enforced::default()).unwrap();
+        assert!(none.0.is_empty());
     }
 
     #[test]

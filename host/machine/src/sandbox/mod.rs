@@ -66,8 +66,8 @@ impl Sandboxes {
     /// See [`Refusal`].
     pub fn inspect(&self, whose: &Identity) -> Result<Status, Refusal> {
         let folder = places::Place::of(&self.settings, whose)?;
-        let record = folder.record_of(whose)?;
-        status::of(&folder, &record)
+        folder.record_of(whose)?;
+        status::of(&folder)
     }
 
     /// Ends the init and everything in it, and with [`Keep::Nothing`] removes its folders; repeatable (LOC-023).

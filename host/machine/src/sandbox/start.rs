@@ -38,7 +38,7 @@ pub(super) fn start(
         Kind::First => make(settings, &place, whose)?,
         Kind::Again => place.record_of(whose)?,
     };
-    if status::of(&place, &record)?.running {
+    if status::of(&place)?.running {
         // LOC-024: never a second daemon beside a living one.
         return Err(Refusal::Exists);
     }
@@ -49,14 +49,15 @@ pub(super) fn start(
     let plan = view.plan(settings, &place, whose, spec, &record, facts.enforced);
     let waiting =
         handshake::begin(&settings.own_program, &plan, settings.starts_within).map_err(failed)?;
-    let cgroup = Cgroup::make(&whose.name, &limits(spec)).map_err(unknown("cgroup_failed"))?;
+    let cgroup = Cgroup::make(&whose.name, &limits(spec), facts.grouped)
+        .map_err(unknown("cgroup_failed"))?;
     cgroup
         .enter(waiting.process.pid)
         .map_err(unknown("cgroup_failed"))?;
     let init = introduced(&waiting, level).map_err(unknown("clock_unreadable"))?;
     record::write_init(&place.path, &init).map_err(unknown("record_unwritable"))?;
     waiting.go().map_err(failed)?;
-    status::of(&place, &record)
+    status::of(&place)
 }
 
 fn make(settings: &Settings, place: &Place, whose: &Identity) -> Result<Record, Refusal> {
@@ -204,17 +205,16 @@ pub(super) fn probe(settings: &Settings) -> Facts {
                     false
                 }
             });
-    let enforced = proved.map_or(Enforced::default(), |level| {
-        let cgroup = Cgroup::enforced();
-        let own_count = level == Level::Namespaces || rustix::process::geteuid().is_root();
-        Enforced {
-            processes: cgroup.processes || own_count,
-            ..cgroup
-        }
-    });
+    let grouped = proved.map_or(Enforced::default(), |_| Cgroup::enforced());
+    let own_count = proved == Some(Level::Namespaces)
+        || (proved.is_some() && rustix::process::geteuid().is_root());
     Facts {
         level: proved,
-        enforced,
+        enforced: Enforced {
+            processes: grouped.processes || own_count,
+            ..grouped
+        },
+        grouped,
         problem: if proved.is_some() { None } else { problem },
         cpus,
         memory_mib,

@@ -5,15 +5,15 @@ use std::path::Path;
 
 use super::accounts::folders;
 use super::places::{Place, is_name};
-use super::record::{self, Record};
+use super::record;
 use super::types::{Level, OwnedPage, Refusal, Settings, Status};
 use crate::sys;
 
 /// Records of one page.
 const PAGE: usize = 100;
 
-/// The status of a sandbox that has that record.
-pub(super) fn of(place: &Place, _record: &Record) -> Result<Status, Refusal> {
+/// The status of a sandbox whose record was read.
+pub(super) fn of(place: &Place) -> Result<Status, Refusal> {
     let unreadable = Refusal::unknown("record_unreadable");
     read(&place.path).map_err(unreadable)
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub enum Level {
     /// User, mount, pid, ipc and uts namespaces.
     Namespaces,
-    /// An allow-list of paths; other processes are visible but out of reach.
+    /// An allow-list of paths; other processes are visible but out of reach (Linux 6.12 and newer).
     Landlock,
     /// A plain process.
     None,
@@ -119,6 +119,8 @@ pub struct Facts {
     pub level: Option<Level>,
     /// Limits that are really enforced.
     pub enforced: Enforced,
+    /// Those of them that a control group enforces.
+    pub(super) grouped: Enforced,
     /// Fixed code of what is missing.
     pub problem: Option<&'static str>,
     /// Processors.

@@ -2,7 +2,8 @@
 //!
 //! Paths are hidden by a mount namespace of our own in which they are empty, else by a Landlock allow-list of
 //! everything around them. In both cases the tree enters a Landlock domain where the kernel has one: it can then
-//! neither signal nor trace nor read the memory of a process outside of the tree, whatever account it has.
+//! neither signal nor trace nor read the memory of a process outside of the tree, whatever account it has. Before Linux
+//! 6.12 it can signal what it sees, so whoever stops a supervisor does not wait for it for ever.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -12,7 +13,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
 use rustix::process::{DumpableBehavior, getgid, getuid, set_dumpable_behavior};
 
-use crate::allowed::{Allowed, Use};
+use crate::allowed::{Allowed, Scopes, Use};
 use crate::sys::{self, Spaces};
 
 /// What the program enters between fork and exec; the supervisor itself stays outside of it, so that the tree cannot
@@ -40,13 +41,14 @@ pub(super) fn prepare(hidden: &[PathBuf], visible: &[PathBuf]) -> io::Result<Dom
         .filter_map(|path| path.canonicalize().ok())
         .collect();
     if hidden.is_empty() || hide_by_mounts(&hidden).is_ok() {
-        return Ok(Domain(Allowed::files().ok()));
+        return Ok(Domain(Allowed::files()?));
     }
     let whole = [PathBuf::from("/")];
     let list = around(&hidden, if visible.is_empty() { &whole } else { visible })?;
-    let allowed = list.iter().try_fold(Allowed::nothing()?, |allowed, path| {
-        allowed.allow(path, Use::All)
-    })?;
+    let nothing = Allowed::nothing(Scopes::Wanted)?;
+    let allowed = list
+        .iter()
+        .try_fold(nothing, |allowed, path| allowed.allow(path, Use::All))?;
     Ok(Domain(Some(allowed)))
 }
 
