@@ -123,6 +123,19 @@ def test_a_taken_port_says_what_to_do(core, tmp_path):
     assert said == [True, False]
 
 
+def test_a_secret_where_every_environment_looks_stops_the_start(tmp_path):
+    """As an ordinary user an agent has Core's account, so the mode of a file below /etc keeps it from nothing (LOC-001)."""
+    base = [berth.BERTH, "serve", "--listen", "127.0.0.1:0"]
+    password = ["--database-url", "postgres://berth@127.0.0.1:1/berth", "--database-password-file", "/etc/passwd"]
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "password").write_text("password")
+    exposed = [*password[:-1], secret / "password", "--local-expose", secret]
+    for words, said in [(password, "is below /etc"), (exposed, "would show agents the file of --database-password-file")]:
+        refused = subprocess.run([*base, "--data-dir", tmp_path / "d", *words], capture_output=True, text=True, timeout=30)
+        assert refused.returncode == 1 and said in refused.stderr and "--database-password-file" in refused.stderr, refused.stderr
+
+
 def test_no_core_says_how_to_start_one(tmp_path):
     asked = subprocess.run([berth.BERTH, "project", "list", "--data-dir", tmp_path], capture_output=True, text=True, timeout=30)
     assert asked.returncode == 1 and "berth serve --data-dir" in asked.stderr

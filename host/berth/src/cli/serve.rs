@@ -1,6 +1,7 @@
 //! `berth serve`: the Core, from an empty folder to a drained end.
 
-use super::{expose, log};
+use super::expose::{self, Private};
+use super::log;
 use crate::data_dir::{self, HARNESSES, Lock, PLUGINS, Recorded, Secrets, read_secret};
 use anyhow::{Context, bail};
 use berth_core::{CoreSettings, Database, FirstProject, Ready, ShownSetting};
@@ -313,20 +314,16 @@ fn settings(options: Options, folder: &Path, secrets: Secrets) -> anyhow::Result
     }
     let shown = shown(&options, &Options::defaults()?);
     let mut sandboxes = sandbox_settings(&options, folder)?;
-    let workspaces = sessions_dir(folder);
-    let workspaces = workspaces.canonicalize().unwrap_or(workspaces);
-    expose::check(&options.local_expose, &[folder, &workspaces])?;
-    let database = match options.database_url {
-        Some(url) => Database::Postgres {
-            url: url.into(),
-            password: options
-                .database_password_file
-                .as_deref()
-                .map(read_secret)
-                .transpose()?,
-        },
-        None => Database::Sqlite,
-    };
+    let mut private = vec![
+        Private::new("the data folder, which holds keys,", folder),
+        Private::new("the folder of all workspaces", &sessions_dir(folder)),
+    ];
+    private.extend(
+        options
+            .database_password_file
+            .as_deref()
+            .map(|path| Private::new("the file of --database-password-file,", path)),
+    );
     let harness_dir = folder.join(HARNESSES);
     plugin_host::load::folder::prepare(&harness_dir)
         .with_context(|| format!("cannot make {}", harness_dir.display()))?;
@@ -346,6 +343,22 @@ fn settings(options: Options, folder: &Path, secrets: Secrets) -> anyhow::Result
     let place = "--plugin-dir={plugins}".to_owned();
     sandboxes.daemon_args.insert(1, place);
     let plugins = plugin_host::Plugins::open(&plugin_settings)?;
+    let shows = plugins
+        .providers()
+        .filter_map(|provider| provider.manifest.machine);
+    let system: Vec<String> = shows.flat_map(|machine| machine.system).collect();
+    expose::check(&options.local_expose, &system, &private)?;
+    let database = match options.database_url {
+        Some(url) => Database::Postgres {
+            url: url.into(),
+            password: options
+                .database_password_file
+                .as_deref()
+                .map(read_secret)
+                .transpose()?,
+        },
+        None => Database::Sqlite,
+    };
     Ok(CoreSettings {
         shown,
         listen: options.listen,
