@@ -125,7 +125,9 @@ fn virtual_environment(
     Ok(python)
 }
 
-/// Installs Codex exactly as `berth harness install codex` does: `<folder>/codex/<version>/node_modules/…`.
+/// Installs Codex by npm where `berth harness install codex` would: `<folder>/codex/<version>/node_modules/…`, without scripts of
+/// packages as there. What arrives is checked by npm alone, not against the checksum of the plugin's manifest: that installer is
+/// a part of the program that is still to be built, and its own tests use it.
 fn codex(folder: &Path) -> Result<PathBuf> {
     let home = folder.join("codex").join(CODEX);
     let wanted = format!("@openai/codex@{CODEX}");
@@ -142,6 +144,7 @@ fn codex(folder: &Path) -> Result<PathBuf> {
         program("npm")
             .args([
                 "install",
+                "--ignore-scripts",
                 "--no-audit",
                 "--no-fund",
                 "--save-exact",
