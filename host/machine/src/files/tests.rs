@@ -448,9 +448,12 @@ fn an_ordinary_user_removes_locked_folders_too() {
 fn again(wrap: &[&str], test: &str) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    // Whoever we become may not enter the folder that we were built in.
+    let program = folder.path().join("tests");
+    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
     let output = std::process::Command::new(wrap[0])
         .args(&wrap[1..])
-        .arg(std::env::current_exe().unwrap())
+        .arg(&program)
         .args(["--exact", &format!("files::tests::{test}")])
         .env("TMPDIR", folder.path())
         .current_dir("/")
