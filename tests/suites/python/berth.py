@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pathlib
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -245,8 +246,9 @@ def end_sandboxes(folder):
 
 def share(source, target):
     """The installed harnesses, without copying 400 MB for each test."""
-    subprocess.run(["cp", "-al", source, target], check=False, capture_output=True)
-    if not target.exists():
+    if subprocess.run(["cp", "-al", source, target], check=False, capture_output=True).returncode != 0:
+        # Another disk, or files of another account: what was made so far are empty folders.
+        shutil.rmtree(target, ignore_errors=True)
         subprocess.run(["cp", "-a", source, target], check=True)
 
 

@@ -16,6 +16,7 @@ from test_sessions import last_turn, message, settled
 
 # Prints each place where one of the values is found, and each process whose memory can be opened. The patterns do not match themselves.
 SEARCH = r"""
+exec 2>/dev/null
 OWN=$PWD
 cd /
 grep -raslE -D skip "$PATTERN" "$OWN" 2>/dev/null | sed 's/^/FOUND file /'

@@ -13,9 +13,15 @@ pub struct Private {
 }
 
 impl Private {
-    /// The place is where the path really is.
+    /// The place is where the path really is, or will be once it is made.
     pub fn new(what: &'static str, path: &Path) -> Self {
-        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let there = path.ancestors().find_map(|up| {
+            let rest = path.strip_prefix(up).ok()?;
+            Some(up.canonicalize().ok()?.join(rest))
+        });
+        // Without the slash that an empty rest leaves behind.
+        let path = there.unwrap_or(path).components().collect();
         Self { what, path }
     }
 }
@@ -128,6 +134,7 @@ mod tests {
             "var/link",
             "var/../etc/password",
             "missing/new",
+            "lib/new/deeper",
         ] {
             let refused = checked(path).unwrap_err().to_string();
             assert!(refused.starts_with("the password file"), "{refused}");

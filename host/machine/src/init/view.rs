@@ -136,8 +136,9 @@ fn show(from: &Path, inside: &Path, writable: bool) -> io::Result<()> {
 
 /// The mounts at and below a path with their flags: those of a foreign mount are locked and must be repeated.
 fn mounted_below(inside: &Path) -> io::Result<Vec<(PathBuf, MountFlags)>> {
-    let table = fs::read_to_string(format!("{HOST}/proc/self/mountinfo"))?;
-    Ok(table
+    // A path that is no text, somewhere on the machine, is no reason to refuse; one below is not found then.
+    let table = fs::read(format!("{HOST}/proc/self/mountinfo"))?;
+    Ok(String::from_utf8_lossy(&table)
         .lines()
         .filter_map(parse_mount)
         .filter(|(path, _)| path.starts_with(inside))
