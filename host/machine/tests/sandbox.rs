@@ -18,8 +18,12 @@ use berth_machine::sandbox::{
 use domain::Secret;
 use tempfile::TempDir;
 
+/// Where the fixture is, if not where it was built.
+const FIXTURE: &str = "MACHINE_FIXTURE";
+
 fn fixture() -> PathBuf {
-    PathBuf::from(env!("CARGO_BIN_EXE_machine-fixture"))
+    let built = || PathBuf::from(env!("CARGO_BIN_EXE_machine-fixture"));
+    std::env::var_os(FIXTURE).map_or_else(built, PathBuf::from)
 }
 
 fn wait_until(what: &str, mut reached: impl FnMut() -> bool) {
@@ -99,9 +103,14 @@ impl Ground {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, format!("sentinel {name}")).unwrap();
         }
+        // An account of a sandbox without mounts may not enter the folder that we were built in.
+        let program = root.path().join("program");
+        if std::fs::hard_link(fixture(), &program).is_err() {
+            std::fs::copy(fixture(), &program).unwrap();
+        }
         let mut settings = Settings::new(
             root.path().join("sessions"),
-            fixture(),
+            program,
             root.path().join("harnesses"),
         );
         settings.exposed = vec![root.path().join("exposed")];
@@ -660,10 +669,15 @@ fn all_of_this_holds_for_an_ordinary_user() {
     }
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    // Whoever we become may not enter the folder that we were built in.
+    let [tests, program] = ["tests", "fixture"].map(|name| folder.path().join(name));
+    std::fs::copy(std::env::current_exe().unwrap(), &tests).unwrap();
+    std::fs::copy(fixture(), &program).unwrap();
     let status = Command::new("/usr/bin/setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
-        .arg(std::env::current_exe().unwrap())
+        .arg(tests)
         .arg("--test-threads=1")
+        .env(FIXTURE, program)
         .env("TMPDIR", folder.path())
         .env("RUST_BACKTRACE", "0")
         .current_dir(Path::new("/"))
