@@ -151,6 +151,19 @@ fn harnesses() -> Option<PathBuf> {
         .then(|| folder.canonicalize().unwrap())
 }
 
+/// Puts a file or folder there by hard links, or by a copy on another disk.
+fn share(from: &Path, to: &Path) {
+    let copy = |how: &str| {
+        let mut command = Command::new("cp");
+        let done = command.arg(how).args([from, to]).output().unwrap();
+        done.status.success()
+    };
+    if !copy("-al") {
+        let _ = std::fs::remove_dir_all(to);
+        assert!(copy("-a"), "{} cannot be copied", from.display());
+    }
+}
+
 impl Core {
     fn new(level: Level) -> Self {
         let data = tempfile::tempdir().unwrap();
@@ -166,12 +179,13 @@ impl Core {
             std::os::unix::fs::PermissionsExt::from_mode(0o711),
         )
         .unwrap();
-        let installed = harnesses().unwrap_or_else(|| data.path().join("harnesses"));
-        let mut settings = Settings::new(
-            data.path().join("sessions"),
-            std::env::current_exe().unwrap(),
-            installed,
-        );
+        // And may not enter the folder that we were built in.
+        let [program, installed] = ["program", "harnesses"].map(|name| data.path().join(name));
+        share(&std::env::current_exe().unwrap(), &program);
+        if let Some(harnesses) = harnesses() {
+            share(&harnesses, &installed);
+        }
+        let mut settings = Settings::new(data.path().join("sessions"), program, installed);
         settings.isolation = Isolation::Only(level);
         let granted = BTreeSet::from([Capability::Machine]);
         let local = Plugins::built_in().unwrap().provider("local").unwrap();

@@ -318,9 +318,10 @@ fn nothing_of_core_or_of_another_sandbox_can_be_read_from_inside() {
 // LOC-001, LOC-002: terminals and shared memory of this machine are somebody's, and without namespaces there are no others.
 #[test]
 fn no_terminal_and_no_shared_memory_of_this_machine_can_be_opened_from_inside() {
-    let name = format!("/dev/shm/berth-test-{}", std::process::id());
-    std::fs::write(&name, "sentinel in memory").unwrap();
-    std::fs::set_permissions(&name, PermissionsExt::from_mode(0o666)).unwrap();
+    let memory = tempfile::NamedTempFile::new_in("/dev/shm").unwrap();
+    std::fs::write(memory.path(), "sentinel in memory").unwrap();
+    std::fs::set_permissions(memory.path(), PermissionsExt::from_mode(0o666)).unwrap();
+    let name = memory.path().to_str().unwrap();
     let master = std::fs::File::options()
         .read(true)
         .write(true)
@@ -337,7 +338,7 @@ fn no_terminal_and_no_shared_memory_of_this_machine_can_be_opened_from_inside() 
         .unwrap();
     let terminal = format!("/dev/pts/{}", terminal.trim());
     // The control: who sees them may open them, and a terminal then says that it is locked.
-    std::fs::File::open(&name).unwrap();
+    std::fs::File::open(name).unwrap();
     let locked = std::fs::File::open(&terminal).unwrap_err();
     assert_eq!(
         locked.raw_os_error(),
@@ -356,13 +357,12 @@ fn no_terminal_and_no_shared_memory_of_this_machine_can_be_opened_from_inside() 
         assert!(!seen.contains("Input/output"), "{level:?}: {seen}");
         assert!(seen.ends_with("1\nend\n"), "{level:?}: {seen}");
         assert_eq!(
-            std::fs::read_to_string(&name).unwrap(),
+            std::fs::read_to_string(name).unwrap(),
             "sentinel in memory",
             "{level:?}"
         );
         ground.end("devices");
     }
-    std::fs::remove_file(name).unwrap();
 }
 
 // LOC-011: without a mount namespace the daemon is told the real places.
