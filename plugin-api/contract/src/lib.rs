@@ -30,3 +30,24 @@ pub use resolver::McpResolver;
 
 /// Version of this contract, as a manifest names it.
 pub const VERSION: &str = "0.1.0";
+
+macro_rules! wit {
+    ($name:literal) => {
+        ($name, include_str!(concat!("../wit/", $name)))
+    };
+}
+
+/// The WIT files by name: what a plugin in a language without an SDK of ours is built against.
+pub const WIT: &[(&str, &str)] = &[
+    wit!("common.wit"),
+    wit!("harness-declaration.wit"),
+    wit!("harness-events.wit"),
+    wit!("harness-launch.wit"),
+    wit!("harness-session.wit"),
+    wit!("harness.wit"),
+    wit!("host.wit"),
+    wit!("machine.wit"),
+    wit!("mcp.wit"),
+    wit!("sandbox.wit"),
+    wit!("worlds.wit"),
+];

@@ -16,8 +16,10 @@ fn the_wit_is_the_one_of_its_version() {
     let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     let mut hash = Sha256::new();
+    let mut found = Vec::new();
     for path in &paths {
         let text = std::fs::read_to_string(path).unwrap();
+        found.push((path.file_name().unwrap().to_str().unwrap(), text.clone()));
         let package = format!("package berth:plugin@{};", contract::VERSION);
         assert!(
             text.starts_with(&package),
@@ -26,6 +28,11 @@ fn the_wit_is_the_one_of_its_version() {
         );
         hash.update(text);
     }
+    let found: Vec<_> = found
+        .iter()
+        .map(|(name, text)| (*name, text.as_str()))
+        .collect();
+    assert_eq!(contract::WIT, found, "`WIT` does not hold every file");
     let (_, expected) = RELEASED
         .iter()
         .find(|(version, _)| *version == contract::VERSION)

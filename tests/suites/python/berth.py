@@ -139,11 +139,11 @@ class Server:
             assert done.returncode == 0, done.stderr
         return done
 
-    def set_default_model(self, model):
+    def set_default_model(self, model, harness="codex"):
         key = self.folder / "model-key"
         key.write_text(MODEL_KEY)
         key.chmod(0o600)
-        self.cli("model", "set", "--harness", "codex", "--protocol", "responses", "--base-url", model.base_url, "--model", MODEL, "--api-key-file", key)
+        self.cli("model", "set", "--harness", harness, "--protocol", "responses", "--base-url", model.base_url, "--model", MODEL, "--api-key-file", key)
 
     def raw(self, method, path, body=None, key=None, headers=None):
         """A request without the SDK: status, headers, parsed body."""

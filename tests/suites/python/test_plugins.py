@@ -26,8 +26,8 @@ def file_of(plugin, transport):
     return FILES / name
 
 
-def plugin(*words, check=True):
-    done = subprocess.run([berth.BERTH, "plugin", *words], capture_output=True, text=True, timeout=120)
+def plugin(*words, check=True, timeout=120):
+    done = subprocess.run([berth.BERTH, "plugin", *words], capture_output=True, text=True, timeout=timeout)
     if check:
         assert done.returncode == 0, done.stdout + done.stderr
     return done

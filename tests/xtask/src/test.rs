@@ -40,6 +40,7 @@ impl Surroundings {
             .env("BERTH_TEST_SCRIPTED", target().join("debug/berth-scripted"))
             .env("BERTH_TEST_HARNESSES", &self.tools.harnesses)
             .env("BERTH_TEST_NODE", &self.tools.node)
+            .env("BERTH_TEST_JAVASCRIPT", &self.tools.javascript)
             .env("BERTH_TEST_PLUGINS", plugins::folder())
             .env("BERTH_TEST_WASM", &self.wasm)
             .env("BERTH_TEST_POSTGRES_URL", &self.postgres.url)
@@ -110,7 +111,7 @@ pub fn run(options: &Options) -> Result<()> {
         .map_err(|_| anyhow::anyhow!("setting up the test tools panicked"))??;
     // After the tools, because both may install Debian packages. Filtered runs too: a test that was chosen may need them, and unchanged ones cost nothing.
     report.step("plugins as components and libraries", || {
-        plugins::build()?;
+        plugins::build(None)?;
         Ok(Counts::check(true))
     });
     let variables = plugins::Wasm::find()?.variables();

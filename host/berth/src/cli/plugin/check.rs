@@ -1,5 +1,6 @@
 //! `berth plugin check`: everything that can be judged about a plugin file before it is installed.
 
+use super::Place;
 use clap::Args;
 use plugin_host::load::PluginFile;
 use plugin_host::{Driver, Plugin, Transport};
@@ -10,9 +11,8 @@ use std::path::{Path, PathBuf};
 pub struct Options {
     /// The plugin file.
     file: PathBuf,
-    /// Run a native library. It runs with all rights of this program.
-    #[arg(long)]
-    allow_native_plugins: bool,
+    #[command(flatten)]
+    place: Place,
 }
 
 /// Judges it and says what was judged.
@@ -22,10 +22,11 @@ pub struct Options {
 pub(super) fn run(options: &Options) -> anyhow::Result<()> {
     let file = PluginFile::read(&options.file).map_err(|reason| refused(&options.file, reason))?;
     say(&file);
-    let settings = plugin_host::Settings {
-        folder: None,
-        allow_native: options.allow_native_plugins,
-    };
+    let mut settings = options.place.settings();
+    if !options.place.data_dir.is_dir() {
+        // With a data folder what is compiled now need not be compiled again by `install`; without one nothing is kept.
+        settings.folder = None;
+    }
     let plugin = file
         .load(&file.asked(), &settings)
         .map_err(|reason| refused(&options.file, reason))?;
