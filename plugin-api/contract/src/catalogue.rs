@@ -40,6 +40,9 @@ pub const ABILITIES: &[&str] = &[
     "remote_tools",
 ];
 
+/// What every Session takes of its harness, in the placement that it runs in (RP-7.3).
+pub const EVERY_SESSION: &[&str] = &["streaming", "tool_observations", "execution_controls"];
+
 /// Why a preparation may fail (RP-10.12).
 pub const PREPARE_CODES: &[&str] = &[
     "preparation_failed",

@@ -9,11 +9,13 @@ use std::collections::BTreeSet;
 use harness_codex::{Codex, MANIFEST};
 use kit::harness::{Bench, declaration};
 use proptest::prelude::*;
-use sdk::HarnessAdapter;
-use sdk::common::ContentPart;
+use sdk::common::{ContentPart, Failure, Pair};
+use sdk::harness_declaration::{Declaration, ProbeReport, ProbeVerdict, Support};
 use sdk::harness_io::*;
 use sdk::harness_launch::Piece;
+use sdk::harness_session::Configuration;
 use sdk::manifest::Kind;
+use sdk::{HarnessAdapter, HarnessSession};
 
 use support::{SAYINGS, Say, Server, configuration};
 
@@ -21,6 +23,45 @@ use support::{SAYINGS, Say, Server, configuration};
 fn the_manifest_and_the_declaration_hold() {
     let manifest = kit::manifest::check(MANIFEST, Kind::Harness).unwrap();
     declaration::check(&Codex, &[], &manifest).unwrap();
+}
+
+/// Codex, if it offered this in no placement.
+struct Without(&'static str);
+
+impl HarnessAdapter for Without {
+    fn features(&self) -> Vec<String> {
+        Codex.features()
+    }
+
+    fn describe(&self, settings: &[Pair]) -> Result<Vec<Declaration>, Failure> {
+        let mut declared = Codex.describe(settings)?;
+        let abilities = declared.iter_mut().flat_map(|one| &mut one.abilities);
+        for ability in abilities.filter(|ability| ability.name == self.0) {
+            ability.none = Support::Refused;
+            ability.hosted = Support::Refused;
+            ability.self_hosted = Support::Refused;
+        }
+        Ok(declared)
+    }
+
+    fn interpret_probe(&self, harness: &str, reports: &[ProbeReport]) -> ProbeVerdict {
+        Codex.interpret_probe(harness, reports)
+    }
+
+    fn open(&self, configuration: Configuration) -> Result<Box<dyn HarnessSession>, Failure> {
+        Codex.open(configuration)
+    }
+}
+
+// RP-7.3
+#[test]
+fn a_harness_that_no_session_can_use_is_told_so() {
+    let manifest = kit::manifest::check(MANIFEST, Kind::Harness).unwrap();
+    let checked = |name| declaration::check(&Without(name), &[], &manifest);
+    for name in ["streaming", "tool_observations", "execution_controls"] {
+        assert_eq!(checked(name).unwrap_err().rule, "RP-7.3", "{name}");
+    }
+    assert_eq!(checked("steering"), Ok(()));
 }
 
 /// What happens next.

@@ -17,6 +17,7 @@ export const harnessAdapter = {
     const declaration = declare('scripted', 'Scripted, from JavaScript', {
       streaming: everywhere,
       steering: everywhere,
+      execution_controls: everywhere,
       tool_observations: everywhere,
       message_items: everywhere,
       environment_none: ['admitted', 'refused', 'refused'],

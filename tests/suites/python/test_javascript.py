@@ -12,7 +12,7 @@ import berth
 from berth import MODEL, timeline, until
 from conftest import client_of
 from events import check_order, text_of
-from test_plugins import FILES, lines_of, listed, plugin
+from test_plugins import FILES, answers_in_a_session, lines_of, listed, plugin
 from test_sessions import last_turn, message, settled
 
 # A debug build compiles the engine inside a component for more than a minute.
@@ -20,8 +20,8 @@ COMPILES_WITHIN = 900
 
 
 @pytest.mark.parametrize("kind", ["harness", "mcp"])
-def test_a_new_plugin_passes_and_is_loaded(tmp_path, kind):
-    """The lines of its own README, where nothing of Berth is but the program."""
+def test_a_new_plugin_passes_and_runs(tmp_path, model, kind):
+    """The lines of its own README, where nothing of Berth is but the program; and a Session on the harness."""
     compiler = os.environ.get("BERTH_TEST_JAVASCRIPT")
     if not compiler:
         pytest.skip("BERTH_TEST_JAVASCRIPT is not set; `cargo xtask test` installs the compiler")
@@ -38,6 +38,8 @@ def test_a_new_plugin_passes_and_is_loaded(tmp_path, kind):
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
     assert "permissions  none" in done.stdout and "conformance  passed" in done.stdout
     assert listed(data)[0]["mine"]["transport"] == "component"
+    if kind == "harness":
+        answers_in_a_session(data, model)
 
 
 def test_a_provider_in_javascript_is_refused_before_a_file_is_written(tmp_path):

@@ -169,12 +169,40 @@ def as_an_author(lines, folder, data):
     assert "conformance  passed" in done.stdout
 
 
-def test_from_nothing_to_a_running_plugin(tmp_path):
-    """The lines of the authors' page, in an empty folder."""
+# An agent as the template of a harness adapter expects it: a line in, a line out.
+AGENT = """#!/bin/sh
+[ "$1" = --version ] && echo 1.0.0 && exit
+while read -r line; do echo "You said: $line"; done
+"""
+
+
+def answers_in_a_session(data, model):
+    """The harness adapter `mine`, as its template is, with such an agent."""
+    program = data / "harnesses/mine/1.0.0/node_modules/mine-agent/bin/agent"
+    program.parent.mkdir(parents=True)
+    program.write_text(AGENT)
+    program.chmod(0o755)
+    server = berth.Server(data).start()
+    try:
+        server.set_default_model(model, harness="mine")
+        client = client_of(server)
+        agent = {"model": MODEL, "x_agents_core": {"harness": "mine"}}
+        session = client.beta.agents.sessions.create(agent=agent, environment={"type": "openai_hosted"}, input="Hello, agent.")
+        settled(client, session.id)
+        items = list(client.beta.agents.sessions.items.list(session.id, order="asc"))
+        assert [item.content[0].text for item in items] == ["Hello, agent.", "You said: Hello, agent."]
+    finally:
+        server.stop()
+        berth.end_sandboxes(data)
+
+
+def test_from_nothing_to_a_running_plugin(tmp_path, model):
+    """The lines of the authors' page, in an empty folder, and a Session on what they made."""
     lines = lines_of((berth.ROOT / "plugin-api/docs/README.md").read_text(), "## From nothing to a running plugin")
     assert "berth plugin new" in lines and "berth plugin install" in lines
     as_an_author(lines, tmp_path, tmp_path / "data")
     assert listed(tmp_path / "data")[0]["mine"]["transport"] == "component"
+    answers_in_a_session(tmp_path / "data", model)
 
 
 def made(kind, tmp_path, data, crates=berth.ROOT / "plugin-api"):

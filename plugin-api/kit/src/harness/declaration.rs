@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use contract::HarnessAdapter;
 use contract::common::Pair;
-use contract::harness_declaration::{Declaration, Support};
+use contract::harness_declaration::{Ability, Declaration, Support};
 use contract::manifest::Manifest;
 
 use crate::{Result, broken, ensure};
-use contract::catalogue::ABILITIES;
+use contract::catalogue::{ABILITIES, EVERY_SESSION};
 
 /// All rules about declarations, against the plugin's own manifest.
 ///
@@ -94,6 +94,15 @@ fn abilities(declaration: &Declaration) -> Result {
             .iter()
             .any(|x| x.name == name && [x.none, x.hosted, x.self_hosted] != [Support::Refused; 3])
     };
+    let placements: [fn(&Ability) -> Support; 3] = [|x| x.none, |x| x.hosted, |x| x.self_hosted];
+    let useful = placements.iter().any(|level| {
+        let needed = |x: &&Ability| EVERY_SESSION.contains(&x.name.as_str());
+        let mut needed = declaration.abilities.iter().filter(needed);
+        needed.all(|x| level(x) != Support::Refused)
+    });
+    ensure(useful, "RP-7.3", || {
+        format!("no Session can use {id}: in no placement does it offer all of {EVERY_SESSION:?}")
+    })?;
     let images = !declaration.messages.images.is_empty();
     ensure(images == offered("message_images"), "CAP-005", || {
         format!("{id}: picture types and message_images disagree")

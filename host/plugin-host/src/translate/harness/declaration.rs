@@ -213,4 +213,16 @@ mod tests {
             );
         }
     }
+
+    // RP-7.3
+    #[test]
+    fn what_every_session_takes_is_what_the_contract_says() {
+        let of_adapters = |name: &&Capability| Capability::OF_ADAPTERS.contains(*name);
+        let needs = domain::run::EXECUTION_NEEDS.iter().filter(of_adapters);
+        let mut needs: Vec<&str> = needs.map(|name| name.as_str()).collect();
+        let mut said = contract::catalogue::EVERY_SESSION.to_vec();
+        needs.sort_unstable();
+        said.sort_unstable();
+        assert_eq!(needs, said);
+    }
 }
