@@ -51,7 +51,8 @@ pub struct Appended {
 /// Applies events of the Run to its Turn.
 ///
 /// Terminal Turns, settled Runs and other Runs are inert: nothing is written and the events may be acknowledged (RP-11.8).
-/// Repeated `seq`s are skipped.
+/// Repeated `seq`s are skipped; what they tell about the end of the Run is told again, because the first answer may have been
+/// lost with the connection to the database.
 ///
 /// # Errors
 /// Only E500-01.
@@ -79,12 +80,11 @@ pub fn apply(
     let repeated = usize::try_from(applied + 1 - append.first_seq).unwrap_or(usize::MAX);
     answer.through = last.max(applied);
     let mut draft = Draft::of(state);
-    for (event, seq) in append
-        .events
-        .into_iter()
-        .zip(append.first_seq..)
-        .skip(repeated)
-    {
+    let mut events = append.events.into_iter().zip(append.first_seq..);
+    for (event, _) in events.by_ref().take(repeated) {
+        tell_end(&event, &mut answer);
+    }
+    for (event, seq) in events {
         apply_one(&mut draft, event, &mut answer, cx)?;
         if answer.invalid_call {
             answer.through = seq - 1;
@@ -118,17 +118,30 @@ fn apply_one(
     if matches!(event.origin, Origin::Child { .. }) {
         return Ok(()); // child Turns and child Items publish nothing on the Session (S-SEQ-10)
     }
+    tell_end(&event, answer);
     match event.body {
         EventBody::ItemStarted(item) => items::start(draft, item, answer, cx)?,
         EventBody::Delta(delta) => items::delta(draft, delta),
         EventBody::ItemEnded(end) => items::end(draft, end, cx)?,
         EventBody::Usage(usage) => take_usage(draft, usage),
         EventBody::NativeSession(native) => answer.synced |= take_native_session(draft, native),
-        EventBody::Error(failure) => answer.failure = Some(failure),
-        EventBody::Done(done) => answer.done = Some(done.status),
-        EventBody::Agent(_) | EventBody::Child(_) | EventBody::Notice(_) => {}
+        EventBody::Error(_)
+        | EventBody::Done(_)
+        | EventBody::Agent(_)
+        | EventBody::Child(_)
+        | EventBody::Notice(_) => {}
     }
     Ok(())
+}
+
+/// What an event of the root Run says about its end.
+fn tell_end(event: &RunEvent, answer: &mut Appended) {
+    match &event.body {
+        _ if matches!(event.origin, Origin::Child { .. }) => {}
+        EventBody::Error(failure) => answer.failure = Some(failure.clone()),
+        EventBody::Done(done) => answer.done = Some(done.status),
+        _ => {}
+    }
 }
 
 /// A complete snapshot replaces the former one; an incomplete one says nothing (S-USE-1).

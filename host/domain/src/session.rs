@@ -131,7 +131,7 @@ mod update;
 
 pub use create::{NewSession, create};
 pub(crate) use end::{ALLOCATION_ENDED, end_hosted, reclaim};
-pub use end::{Archived, Deleted, Reclaim, archive, delete, reclaim_of};
+pub use end::{Archived, Deleted, Reclaim, archive, delete, receipt_wait, reclaim_of};
 pub use status::{ENVIRONMENT_ENDED, EXECUTION_FAILED, INPUT_EXPIRED, PREPARATION_FAILED, project};
 pub use update::update;
 

@@ -62,18 +62,12 @@ pub const LEASE_TTL: Duration = Duration::from_secs(30);
 pub const LEASE_RENEWAL: Duration = Duration::from_secs(10);
 /// The owner stops this long before others may take the lease (D31).
 pub const LEASE_MARGIN: Duration = Duration::from_secs(5);
-/// A sent cancel is confirmed within this time or is unknown (RP-13.3).
-pub const CANCEL_CONFIRMATION: Duration = Duration::from_secs(15);
-/// A cancel made by archiving is confirmed within this time of the request (SC-10.5, D42).
+/// The socket of an ended Environment waits this long, from its request, for the receipt of a cancel (SC-10.5, D42).
 pub const ARCHIVE_CANCEL: Duration = Duration::from_secs(20);
-/// A delivered function result is confirmed within this time or is unknown (S-FN-6).
-pub const RESULT_CONFIRMATION: Duration = Duration::from_secs(10);
 /// One initialization step (S-ENV-3).
 pub const INIT_STEP: Duration = Duration::from_secs(2 * 60);
 /// The whole initialization (S-ENV-3).
 pub const INIT_TOTAL: Duration = Duration::from_secs(30 * 60);
-/// A peer that is silent this long is closed (RP-3.10).
-pub const PEER_SILENCE: Duration = Duration::from_secs(35);
 
 #[cfg(test)]
 mod tests {

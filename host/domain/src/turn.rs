@@ -111,24 +111,11 @@ pub enum Outcome {
     Cancelled,
 }
 
-/// A requested cancel.
+/// A requested cancel. Rows of former versions also say who asked, which nothing depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Cancel {
     /// When it was requested.
     pub requested_at: Timestamp,
-    /// Who asked; decides the time the receipt has (SC-10.5).
-    pub by: CancelledBy,
-}
-
-/// Origin of a cancel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CancelledBy {
-    /// A public cancel event: 15 s after it was sent.
-    Client,
-    /// An archive, reset or the end of the allocation: 20 s after the request (D42).
-    Administrator,
 }
 
 /// Why a Turn failed (table of causes in state-machines 1.2; S-DIA-5).

@@ -31,7 +31,7 @@ const RUN_FEED: usize = limits::UNACKED_EVENTS as usize + 1024;
 /// Parts of an export that were read but not taken.
 const EXPORT_FEED: usize = 4;
 /// Time of one initialization step (RP-9).
-const STEP_MS: u64 = 2 * 60 * 1000;
+const STEP_MS: u64 = domain::time::INIT_STEP.as_secs() * 1000;
 
 /// Where the answers of a request go.
 #[derive(Debug)]

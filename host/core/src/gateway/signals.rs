@@ -60,9 +60,16 @@ pub(super) fn start(settled: Settled) -> RunSignal {
         Settled::Started => RunSignal::Started,
         Settled::Receipt(wire::Answer::Rejected(code)) => RunSignal::Rejected(prepare(code)),
         Settled::NotSent(_) => RunSignal::NotSent,
-        Settled::Receipt(_) | Settled::Lost | Settled::TimedOut => {
-            RunSignal::Broken(RunBreak::Lost)
-        }
+        // The end of the connection follows, and says how far the Run had got.
+        Settled::Lost => RunSignal::Broken(RunBreak::Lost),
+        // Nothing follows: without this nobody would ever end the Turn.
+        Settled::TimedOut
+        | Settled::Receipt(
+            wire::Answer::Ok(_)
+            | wire::Answer::Failed { .. }
+            | wire::Answer::Unknown(_)
+            | wire::Answer::Progress(_),
+        ) => RunSignal::Unknown,
     }
 }
 
@@ -94,5 +101,42 @@ fn refusal(code: Code) -> RefusalCode {
         Code::Prepare(PrepareCode::BindingConflict) => RefusalCode::BindingConflict,
         Code::Prepare(PrepareCode::Draining) => RefusalCode::Draining,
         Code::Prepare(_) => RefusalCode::Unavailable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocol::core_end::NotSent;
+
+    // Every end of a start reaches the Turn: only after the loss of the socket something else follows (RP-10.7, RP-17.1).
+    #[test]
+    fn every_end_of_a_start_is_told() {
+        let refused = Code::Refusal(RefusalCode::Unavailable);
+        let failed = wire::Answer::Failed {
+            code: refused,
+            exit_code: None,
+        };
+        for (settled, signal) in [
+            (Settled::Started, RunSignal::Started),
+            (Settled::NotSent(NotSent::Closed), RunSignal::NotSent),
+            (Settled::Lost, RunSignal::Broken(RunBreak::Lost)),
+            (
+                Settled::Receipt(wire::Answer::Rejected(Code::Prepare(PrepareCode::Busy))),
+                RunSignal::Rejected(PrepareCode::Busy),
+            ),
+            (Settled::TimedOut, RunSignal::Unknown),
+            (
+                Settled::Receipt(wire::Answer::Ok(Proof::Bound)),
+                RunSignal::Unknown,
+            ),
+            (Settled::Receipt(failed), RunSignal::Unknown),
+            (
+                Settled::Receipt(wire::Answer::Unknown(refused)),
+                RunSignal::Unknown,
+            ),
+        ] {
+            assert_eq!(start(settled.clone()), signal, "{settled:?}");
+        }
     }
 }

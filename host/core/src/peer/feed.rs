@@ -30,6 +30,9 @@ pub enum RunSignal {
     Rejected(StartRefusal),
     /// The start frame was never handed to the socket; nothing follows.
     NotSent,
+    /// The socket lives, but the start was not answered in time, or by something that tells nothing; nothing follows
+    /// (RP-17.1).
+    Unknown,
     /// Events in order, without gap or repeat.
     Events {
         /// Number of the first.

@@ -12,7 +12,7 @@ use domain::artifact::CapturedFile;
 use domain::dispatch::{
     Dispatch, Effect, Fresh, Input, JournalFault, Phase, PrepareAnswer, StartAnswer,
 };
-use domain::run::PrepareState;
+use domain::run::{Binding, PrepareState};
 use domain::{PrepareId, RunId, SessionId};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
@@ -50,6 +50,9 @@ pub(super) struct Actor {
     pub(super) peer: Option<Arc<dyn Peer>>,
     pub(super) preparing: Option<(PrepareId, PrepareFeed)>,
     pub(super) journal: Option<Journal>,
+    /// The authority that the newest Run was started under: it is addressed by no other, also when the Session's has moved on
+    /// meanwhile (RP-2.6).
+    pub(super) started: Option<Binding>,
     /// Files of a complete capture, until the Turn's end takes them.
     pub(super) captured: Option<oneshot::Receiver<Vec<CapturedFile>>>,
     backoff: Duration,
@@ -88,6 +91,7 @@ impl Actor {
             peer: None,
             preparing: None,
             journal: None,
+            started: None,
             captured: None,
             backoff: BACKOFF.0,
             not_before: Instant::now(),
@@ -189,7 +193,7 @@ impl Actor {
                     self.not_before = Instant::now() + self.backoff;
                     self.backoff = (self.backoff * 2).min(BACKOFF.1);
                 }
-                Effect::Prepare { prepare, waiting } => {
+                Effect::Prepare { prepare, .. } => {
                     if self.draining {
                         return std::ops::ControlFlow::Break(());
                     }
@@ -198,7 +202,7 @@ impl Actor {
                         // Full: a freed slot asks for one scan (SC-3.4). Nothing was sent, so the task just ends.
                         return std::ops::ControlFlow::Break(());
                     }
-                    inputs.extend(self.prepare(prepare, waiting).await);
+                    inputs.extend(self.prepare(prepare).await);
                 }
                 other => inputs.extend(self.perform(other).await),
             }
@@ -206,7 +210,8 @@ impl Actor {
         std::ops::ControlFlow::Continue(())
     }
 
-    /// Reads the store and the registry. An error ends the actor: the scan starts it again.
+    /// Reads the store and the registry. An error ends an actor that holds nothing: the scan starts it again. One that holds a
+    /// claim or something of a Runtime goes on with what it knows, and reads again a little later.
     async fn read(&mut self, inputs: &mut VecDeque<Input>) -> Result<(), ()> {
         self.read_again = Instant::now() + REREAD;
         match Facts::read(&self.shared, self.session).await {
@@ -223,7 +228,10 @@ impl Actor {
             Ok(None) => Err(()),
             Err(error) => {
                 tracing::warn!(session = %self.session, %error, "a Session could not be read");
-                Err(())
+                let claimed = |facts: &Facts| facts.state.live_turn()?.claim().copied();
+                let holds = self.dispatch.phase() != Phase::Idle
+                    || self.facts.as_ref().and_then(claimed).is_some();
+                if holds { Ok(()) } else { Err(()) }
             }
         }
     }
@@ -271,17 +279,19 @@ impl Actor {
                 vec![Input::Start(StartAnswer::Rejected)]
             }
             Some(RunSignal::NotSent) => vec![Input::Start(StartAnswer::Unsent)],
+            Some(RunSignal::Unknown) => {
+                tracing::warn!(session = %self.session, "a start was not answered");
+                vec![Input::Start(StartAnswer::Unknown)]
+            }
             Some(RunSignal::Events { seq, events }) => {
                 journal.append(&self.shared, seq, events).await
             }
             Some(RunSignal::Broken(RunBreak::Gap | RunBreak::Overflow)) => {
-                self.journal = None;
                 vec![Input::JournalBroken(run, JournalFault::Stream)]
             }
-            Some(RunSignal::Broken(RunBreak::Lost)) | None => {
-                self.journal = None;
-                Vec::new()
-            }
+            // The loss of the socket tells itself. The end of the feed is not the end of the Turn: what the journal owes is
+            // acknowledged with that (RP-11.2).
+            Some(RunSignal::Broken(RunBreak::Lost)) | None => Vec::new(),
         }
     }
 

@@ -52,6 +52,19 @@ impl Actors {
         });
     }
 
+    /// Starts the task of a Session that has none and should. A living one needs no hint for it.
+    pub(super) fn ensure(self: &Arc<Self>, shared: &Arc<Shared>, session: SessionId) {
+        let lives = self
+            .living
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .contains_key(&session);
+        if !lives {
+            tracing::warn!(%session, "a claimed Turn has no task; one is started");
+            self.wake(shared, session);
+        }
+    }
+
     /// Sessions with a task; for metrics and tests.
     pub(super) fn count(&self) -> usize {
         self.living

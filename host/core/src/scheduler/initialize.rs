@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use domain::environment::{FailureReason, Initialization};
-use domain::{EnvironmentId, SessionId};
+use domain::{EnvironmentId, SessionId, time};
 use protocol::wire::InitStep;
 use store::read::EnvironmentWork;
 use store::units::environment::{BeginInit, CompleteInit, FailEnvironment};
@@ -21,8 +21,8 @@ use crate::peer::{Answer, Peer};
 const PERIOD: Duration = Duration::from_secs(1);
 const PAGE: u32 = 32;
 /// Budget of one step and of all of them (SC-8.3).
-const STEP: Duration = Duration::from_secs(120);
-const TOTAL: Duration = Duration::from_secs(30 * 60);
+const STEP: Duration = time::INIT_STEP;
+const TOTAL: Duration = time::INIT_TOTAL;
 
 /// Environments that a task of this process looks after.
 type Busy = Arc<Mutex<HashSet<EnvironmentId>>>;

@@ -11,7 +11,7 @@ use domain::{RunId, SessionId};
 use store::units::turn::AppendRun;
 use store::{StoreError, WriteError};
 
-use super::Shared;
+use super::{Shared, again};
 use crate::peer::{Peer, RunFeed, RunSignal};
 
 /// Most events that are committed together; a ceiling, not a wait: what is there is taken (RP-11.9).
@@ -101,14 +101,12 @@ impl Journal {
             first_seq,
             events,
         };
-        let appended = match shared
-            .store
-            .write(AppendRun {
-                session: self.session,
-                append,
-            })
-            .await
-        {
+        let unit = AppendRun {
+            session: self.session,
+            append,
+        };
+        // A repeat skips what is stored (RP-11.2).
+        let appended = match again::write(shared, unit).await {
             Ok(appended) => appended,
             Err(WriteError::Store(StoreError::LeaseLost)) => return vec![Input::Stop],
             Err(error) => {
@@ -149,15 +147,22 @@ impl Journal {
         inputs
     }
 
-    /// Commits everything that has arrived, so that nothing reported is lost by the end of the Turn (RP-11.9).
-    pub(super) async fn flush(&mut self, shared: &Shared) {
+    /// Commits everything that has arrived, so that nothing reported is lost by the end of the Turn; answers why that could
+    /// not be done (RP-11.9).
+    pub(super) async fn flush(&mut self, shared: &Shared) -> Option<JournalFault> {
+        let mut fault = None;
         // As much as is there now: a Run that reports without a pause would else never let its end be written.
         for _ in 0..self.held.len() + self.feed.len() {
             let signal = self.held.pop_front().or_else(|| self.feed.try_recv().ok());
             if let Some(RunSignal::Events { seq, events }) = signal {
-                self.append(shared, seq, events).await;
+                for input in self.append(shared, seq, events).await {
+                    if let Input::JournalBroken(_, why) = input {
+                        fault.get_or_insert(why);
+                    }
+                }
             }
         }
+        fault
     }
 
     /// The Turn's end is committed: the Runtime may forget the Run.

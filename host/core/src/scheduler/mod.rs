@@ -4,12 +4,14 @@
 //! - [`ownership`]: the lease, recovery, and starting and stopping everything below;
 //! - [`tick`]: due reservations and the scans that find Sessions with work (SC-3.1 to SC-3.4);
 //! - [`actors`], [`actor`], [`perform`], [`journal`], [`capture`]: one Session from waiting input to the end of its Turn;
+//!   [`again`]: what is asked of the database a second time;
 //! - [`connections`]: what a Runtime is told as soon as it connects: releases it owes, the binding of its Environment;
 //! - [`initialize`]: the one preparation of an Environment; [`allocate`]: hosted compute; [`sweep`]: deleted Sessions;
 //! - [`engine_host`]: the one Runtime for Sessions without an Environment.
 
 mod actor;
 mod actors;
+mod again;
 mod allocate;
 mod bootstrap;
 mod capture;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use blobs::Blobs;
 use domain::lease::Authority;
-use domain::{InstallationId, OwnerId};
+use domain::{InstallationId, OwnerId, time};
 use store::units::recovery::RecoverSession;
 use store::{Acquired, LeaseToken, Store, StoreError, WriteError};
 use tokio::sync::watch;
@@ -24,8 +24,8 @@ use crate::peer::Peers;
 /// How often a process without the lease asks for it.
 const ASK: Duration = Duration::from_secs(1);
 /// Renewal without other leased work, and how long renewals may fail before ownership counts as lost (SC-12.4).
-const RENEW: Duration = Duration::from_secs(10);
-const MARGIN: Duration = Duration::from_secs(25);
+const RENEW: Duration = time::LEASE_RENEWAL;
+const MARGIN: Duration = time::LEASE_TTL.saturating_sub(time::LEASE_MARGIN);
 /// Sessions of one page of recovery.
 const PAGE: u32 = 100;
 

@@ -36,6 +36,9 @@ pub(super) async fn run(shared: Arc<Shared>, actors: Arc<Actors>) {
                     tracing::warn!(%error, "due reservations could not be expired");
                 }
                 scan(&shared, &actors, &mut cursors).await;
+                if let Err(error) = scan_claims(&shared, &actors, &mut cursors).await {
+                    tracing::warn!(%error, "claimed Turns could not be scanned");
+                }
             }
             () = shared.scan.notified() => scan(&shared, &actors, &mut cursors).await,
             () = shared.slots.freed() => scan(&shared, &actors, &mut cursors).await,
@@ -72,6 +75,7 @@ async fn expire(shared: &Shared) -> Result<(), StoreError> {
 struct Cursors {
     input: Option<SessionId>,
     turn: Option<QueuedTurn>,
+    claim: Option<SessionId>,
 }
 
 async fn scan(shared: &Arc<Shared>, actors: &Arc<Actors>, cursors: &mut Cursors) {
@@ -127,6 +131,27 @@ async fn scan_turns(
     cursors.turn = page.last().copied().filter(|_| page.len() == most as usize);
     for turn in page {
         actors.wake(shared, turn.session);
+    }
+    Ok(())
+}
+
+/// A claimed Turn whose task ended all the same is settled by the next one: without it, only a restart would (SC-10.1).
+async fn scan_claims(
+    shared: &Arc<Shared>,
+    actors: &Arc<Actors>,
+    cursors: &mut Cursors,
+) -> Result<(), StoreError> {
+    if shared.draining.is_cancelled() {
+        return Ok(());
+    }
+    let after = cursors.claim.take();
+    let page = shared.store.read().claimed_turns(after, CANDIDATES).await?;
+    cursors.claim = page
+        .last()
+        .copied()
+        .filter(|_| page.len() == CANDIDATES as usize);
+    for session in page {
+        actors.ensure(shared, session);
     }
     Ok(())
 }

@@ -27,7 +27,7 @@ pub(super) struct Flight {
     cancel_sent: Option<Duration>,
     /// One delivery at a time (RP-12.1).
     under_way: Option<Delivery>,
-    /// Everything ever handed over; none of it is handed over again (I19).
+    /// Everything handed over; none of it is handed over again (I19).
     handed: HashSet<Delivery>,
 }
 
@@ -105,6 +105,12 @@ impl Flight {
             }
             (_, Input::Delivered { delivery, answer }) if self.under_way == Some(delivery) => {
                 stay(self.delivered(delivery, answer))
+            }
+            (_, Input::Undelivered(delivery)) if self.under_way == Some(delivery) => {
+                self.under_way = None;
+                self.handed.remove(&delivery);
+                // The next re-read tries again: what kept it back needs its time too.
+                stay(Vec::new())
             }
             (_, Input::Cancelled(answer)) if self.cancel_sent.is_some() => {
                 stay(self.cancelled(answer))
@@ -186,6 +192,10 @@ impl Flight {
             // The right is used up: no second Start (D11).
             (Stage::Asked | Stage::Sent, StartAnswer::Rejected) => {
                 self.finish(Ending::Failed(TurnFailure::PreparationStartFailed))
+            }
+            // With a cancel under way its receipt or its deadline decides (RP-13.2).
+            (Stage::Asked | Stage::Sent, StartAnswer::Unknown) if self.cancel_sent.is_none() => {
+                self.fail_and_abandon(TurnFailure::DeliveryUnknown)
             }
             _ => Vec::new(),
         }

@@ -16,6 +16,11 @@ pub enum Input {
         /// The live connection, if there is one.
         peer: Option<PeerView>,
     },
+    /// No device can take the Session now.
+    NoDevice,
+    /// The unit of a [`Effect::ChooseDevice`], [`Effect::Fail`] or [`Effect::Interrupt`] was answered; false if it did not
+    /// commit, or nobody knows.
+    Written(bool),
     /// `bind` was answered.
     Bound(BindAnswer),
     /// The preparation moved, on this connection.
@@ -38,6 +43,8 @@ pub enum Input {
         /// How.
         answer: DeliveryAnswer,
     },
+    /// A message or result was not handed over after all: certainly nothing was sent, and it may be tried again.
+    Undelivered(Delivery),
     /// The Runtime answered the cancel.
     Cancelled(CancelAnswer),
     /// The Run ended and everything before it is committed.
@@ -71,7 +78,7 @@ pub enum JournalFault {
 
 impl JournalFault {
     /// The cause that its Turn fails with.
-    pub(super) fn cause(self) -> TurnFailure {
+    pub fn cause(self) -> TurnFailure {
         match self {
             Self::Storage => TurnFailure::EventPersistenceFailed,
             Self::Stream => TurnFailure::EventStreamIncomplete,
@@ -120,6 +127,8 @@ pub enum StartAnswer {
     Started,
     /// Certainly nothing runs (RP-10.7).
     Rejected,
+    /// The socket lives, but no answer came in time, or one that tells nothing: a Run may live (RP-17.1).
+    Unknown,
 }
 
 /// Answer to a message or a result.
@@ -165,7 +174,8 @@ pub enum Capture {
 /// One thing to do. The actor performs effects in order and feeds the answer back as an [`Input`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// Unit `BindDevice`: choose the device of a `none` Session once.
+    /// Unit `BindDevice`: choose the device of a `none` Session once, answered by [`Input::Written`] or
+    /// [`Input::NoDevice`].
     ChooseDevice,
     /// → `bind`.
     Bind(ConnectionId),
@@ -222,16 +232,16 @@ pub enum Effect {
         /// The proposal.
         ending: Ending,
     },
-    /// Unit `FailReservation` or `FailQueuedTurn` (R5, T5).
+    /// Unit `FailReservation` or `FailQueuedTurn` (R5, T5), answered by [`Input::Written`].
     Fail(Waiting),
-    /// Unit `InterruptTurn`: a claim that no flight of this process owns (T23).
+    /// Unit `InterruptTurn`: a claim that no flight of this process owns (T23), answered by [`Input::Written`].
     Interrupt {
         /// The Turn.
         turn: TurnId,
         /// Its Run.
         run: RunId,
     },
-    /// Wait with growing delay before the next preparation (X8).
+    /// Wait with growing delay before the next attempt (X8).
     Backoff,
     /// Read the store again and come back with [`Input::Read`].
     Read,

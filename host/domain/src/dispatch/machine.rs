@@ -119,18 +119,21 @@ impl Dispatch {
 
     /// X1 to X5.
     fn idle(&mut self, input: Input, fresh: Fresh) -> Vec<Effect> {
-        let Input::Read { work, peer } = input else {
-            return Vec::new();
+        let (work, peer) = match input {
+            Input::Read { work, peer } => (work, peer),
+            // The scan that follows the next connection finds it again (X1).
+            Input::NoDevice => return vec![Effect::Rest],
+            Input::Written(true) => return vec![Effect::Read],
+            // At once again it would fail again, and nobody else would be heard meanwhile.
+            Input::Written(false) => return vec![Effect::Backoff],
+            _ => return Vec::new(),
         };
         if let Some(claimed) = &work.claimed {
             // Nobody flies this claim: its commit was unknown, or its flight ended without a known commit (X12).
-            return vec![
-                Effect::Interrupt {
-                    turn: claimed.turn,
-                    run: claimed.run,
-                },
-                Effect::Read,
-            ];
+            return vec![Effect::Interrupt {
+                turn: claimed.turn,
+                run: claimed.run,
+            }];
         }
         let Some(waiting) = work.waiting.filter(|_| !work.deleted) else {
             return vec![Effect::Rest];
@@ -181,7 +184,7 @@ impl Dispatch {
                     vec![Effect::Read]
                 }
                 PrepareAnswer::Ended(Some(code)) if code.ends_pending_input() => {
-                    vec![Effect::Fail(admission.waiting), Effect::Read]
+                    vec![Effect::Fail(admission.waiting)]
                 }
                 PrepareAnswer::Ended(_) => vec![Effect::Backoff],
             },

@@ -180,6 +180,7 @@ fn work_waits_for_device_peer_initialization_and_fit() {
     world = World::none();
     world.work.device = None;
     assert_eq!(world.read(), [Effect::ChooseDevice]);
+    assert_eq!(world.feed(Input::NoDevice), [Effect::Rest]);
     world = World::hosted();
     world.peer = None;
     assert_eq!(world.read(), [Effect::Rest]);
@@ -270,7 +271,7 @@ fn only_definite_codes_end_waiting_input() {
         });
         match (definite, world.work.waiting) {
             (true, Some(waiting)) => {
-                assert_eq!(effects, [Effect::Fail(waiting), Effect::Read], "{code:?}")
+                assert_eq!(effects, [Effect::Fail(waiting)], "{code:?}")
             }
             _ => assert_eq!(effects, [Effect::Backoff], "{code:?}"),
         }
@@ -334,10 +335,42 @@ fn only_the_first_receipt_gives_the_right_to_start() {
         cancel: false,
         undelivered: Vec::new(),
     });
-    assert_eq!(
-        world.read(),
-        [Effect::Interrupt { turn, run }, Effect::Read]
-    );
+    assert_eq!(world.read(), [Effect::Interrupt { turn, run }]);
+    assert_eq!(world.feed(Input::Written(true)), [Effect::Read]);
+}
+
+// Whatever unit decides about waiting work: one that did not commit is tried again after a pause, never at once.
+#[test]
+fn a_unit_that_fails_is_tried_again_after_a_pause() {
+    let mut choosing = World::none();
+    choosing.work.device = None;
+    let mut failing = World::hosted();
+    let prepare = failing.prepare();
+    let code = Some(PrepareCode::PreparationFailed);
+    let mut interrupting = World::hosted();
+    interrupting.work.claimed = Some(Claimed {
+        turn: TurnId::new(id(TURN)),
+        run: RunId::new(id(8)),
+        cancel: false,
+        undelivered: Vec::new(),
+    });
+    let asked = [
+        choosing.read(),
+        failing.feed(Input::Prepare {
+            prepare,
+            answer: PrepareAnswer::Ended(code),
+        }),
+        interrupting.read(),
+    ];
+    for (mut world, asked) in [choosing, failing, interrupting].into_iter().zip(asked) {
+        assert_eq!(
+            asked.len(),
+            1,
+            "nothing goes on before the answer: {asked:?}"
+        );
+        assert_eq!(world.feed(Input::Written(false)), [Effect::Backoff]);
+        assert_eq!(world.dispatch.phase(), Phase::Idle);
+    }
 }
 
 // T21, F21, D12.
@@ -362,6 +395,39 @@ fn a_rejected_start_is_not_tried_again() {
         [failed(run, TurnFailure::PreparationStartFailed)]
     );
     assert_eq!(world.read(), []);
+}
+
+// RP-17.1: nobody answers the start though the socket lives.
+#[test]
+fn a_start_without_an_answer_fails_the_turn_and_tells_the_runtime() {
+    let mut asked = World::hosted();
+    let asked_run = asked.claimed();
+    asked.read();
+    let mut sent = World::hosted();
+    let sent_run = sent.sent();
+    for (mut world, run) in [(asked, asked_run), (sent, sent_run)] {
+        assert_eq!(
+            world.feed(Input::Start(StartAnswer::Unknown)),
+            [
+                failed(run, TurnFailure::DeliveryUnknown),
+                Effect::Abandon(run)
+            ]
+        );
+    }
+    // A receipt that comes after the first event says nothing new, and a cancel's receipt decides (RP-13.2).
+    let mut running = World::hosted();
+    running.running();
+    assert_eq!(running.feed(Input::Start(StartAnswer::Unknown)), []);
+    let mut cancelling = World::hosted();
+    let run = cancelling.sent();
+    cancelling.request_cancel();
+    assert_eq!(cancelling.read(), [Effect::Cancel(run)]);
+    assert_eq!(cancelling.feed(Input::Start(StartAnswer::Unknown)), []);
+    let answer = CancelAnswer::Settled(RunEnd::Cancelled);
+    assert_eq!(
+        cancelling.feed(Input::Cancelled(answer)),
+        [finish(run, Ending::Cancelled)]
+    );
 }
 
 // 4.7: the cause tells how far it got.
@@ -448,6 +514,23 @@ fn messages_go_one_at_a_time_in_order_and_once() {
         [Effect::Confirm(message(12), answer), Effect::Read]
     );
     assert_eq!(world.read(), []);
+}
+
+// What was certainly not sent is sent later, once.
+#[test]
+fn a_message_that_was_not_handed_over_is_tried_again() {
+    let mut world = World::hosted();
+    let run = world.running();
+    world.store(message(11));
+    assert_eq!(world.read(), [Effect::Deliver(run, message(11))]);
+    assert_eq!(world.feed(Input::Undelivered(message(12))), []);
+    assert_eq!(world.read(), [], "another one says nothing about it");
+    assert_eq!(world.feed(Input::Undelivered(message(11))), []);
+    assert_eq!(world.read(), [Effect::Deliver(run, message(11))]);
+    let (delivery, answer) = (message(11), DeliveryAnswer::Accepted);
+    world.feed(Input::Delivered { delivery, answer });
+    assert_eq!(world.feed(Input::Undelivered(message(11))), []);
+    assert_eq!(world.read(), [], "never after an answer");
 }
 
 // D6: what is stored before `started` waits for it.
@@ -625,7 +708,7 @@ fn nothing_happens_after_stop() {
 
 /// Inputs that may arrive at any time, also when nobody asked.
 fn any_input() -> impl Strategy<Value = u8> {
-    0u8..24
+    0u8..27
 }
 
 proptest! {
@@ -664,6 +747,9 @@ proptest! {
                 20 => Input::Ended(last_run, RunEnd::Completed),
                 21 => Input::Settled(SettleAnswer::Capture),
                 22 => Input::Captured(Capture::Staged),
+                23 => Input::Start(StartAnswer::Unknown),
+                24 => Input::Written(false),
+                25 => Input::NoDevice,
                 _ => Input::PeerLost(connection),
             };
             for effect in world.feed(input) {

@@ -10,7 +10,7 @@ use crate::item::{InputPart, UserMessage};
 use crate::reservation::{self, Waiting};
 use crate::session::Placement;
 use crate::session_state::OpenFileWrite;
-use crate::turn::{self, CancelledBy};
+use crate::turn;
 use crate::{BatchId, DeliveryId, Digest, ReceiptId, Refusal, ReservationId, SessionState, TurnId};
 
 /// A parsed batch (G1 passed) on its way into a Session.
@@ -246,7 +246,7 @@ fn messages_to(
 fn cancel(draft: &mut Draft<'_>, cx: &mut Context<'_>) -> ReceiptTarget {
     match draft.state.live_turn().map(|turn| turn.id) {
         Some(turn_id) => {
-            turn::request_cancel(draft, CancelledBy::Client, cx.now); // T4, T12, T13, T18
+            turn::request_cancel(draft, cx.now); // T4, T12, T13, T18
             ReceiptTarget::Turn(turn_id)
         }
         None => ReceiptTarget::None, // S-CAN-2

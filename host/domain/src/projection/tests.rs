@@ -371,6 +371,36 @@ fn sequence_numbers_skip_repeats_and_refuse_gaps() {
 }
 
 #[test]
+fn an_end_that_is_told_again_is_answered_again() {
+    // The answer to the first may be lost between the database and us.
+    let mut world = World::running(Placement::None);
+    let failure = run::RunFailure::new(None, None, "no more");
+    let events = vec![
+        RunEvent::root(completed("a", message("a"))),
+        RunEvent::root(EventBody::Error(failure.clone())),
+        RunEvent::root(EventBody::Done(run::Done {
+            status: run::TurnStatus::Failed,
+        })),
+    ];
+    let append = Append {
+        run_id: world.run_id(),
+        first_seq: 1,
+        events,
+    };
+    let mut answers = Vec::new();
+    for _ in 0..2 {
+        let (state, append) = (world.state(), append.clone());
+        let before = world.model.clone();
+        let decided = world.with(|cx| super::apply(&state, append, cx)).unwrap();
+        answers.push(world.commit(decided));
+        assert_eq!(answers.len() == 2, world.model == before);
+    }
+    assert_eq!(answers[0].done, Some(run::TurnStatus::Failed));
+    assert_eq!(answers[0].failure, Some(failure));
+    assert_eq!(answers[0], answers[1]);
+}
+
+#[test]
 fn a_changed_function_call_stops_the_journal() {
     // RP-14.1
     let mut world = World::running(Placement::None);

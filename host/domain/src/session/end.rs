@@ -1,5 +1,7 @@
 //! The ways a Session or its Environment ends: deletion, archive, end of the allocation (state-machines 1.1, V5, V6, A12).
 
+use std::time::Duration;
+
 use super::{Placement, SessionStatus, project};
 use crate::allocation::AllocationPhase;
 use crate::binding::Release;
@@ -7,8 +9,8 @@ use crate::changes::{Context, Decided, Hint};
 use crate::draft::Draft;
 use crate::environment::{EnvironmentStatus, Initialization};
 use crate::reservation::{self, ReservationFailure, ReservationState};
-use crate::turn::{self, CancelledBy};
-use crate::{Refusal, SessionState, Timestamp};
+use crate::turn;
+use crate::{Refusal, SessionState, Timestamp, time};
 
 use serde::Serialize;
 
@@ -120,11 +122,19 @@ pub fn reclaim_of(state: &SessionState) -> Result<Reclaim, Refusal> {
     })
 }
 
+/// How long the open socket of an ended Environment is still kept, although its device is revoked: until the cancel of its Turn
+/// is answered, at most [`time::ARCHIVE_CANCEL`] from the request (D42, SC-10.5). None: nothing is waited for.
+pub fn receipt_wait(state: &SessionState, now: Timestamp) -> Option<Duration> {
+    let environment = state.environment.as_ref()?;
+    let until = state.live_turn()?.cancel?.requested_at + time::ARCHIVE_CANCEL;
+    (environment.status.is_terminal() && now < until).then(|| until.since(now))
+}
+
 /// A12 for a live Session: Environment V5/V6, reservation settled as `settlement`, cancel requested, compute reclaimed; one
 /// transaction (ENV-069, SP-9.1).
 pub(crate) fn end_hosted(draft: &mut Draft<'_>, settlement: ReservationState, now: Timestamp) {
     expire_environment(draft);
-    turn::request_cancel(draft, CancelledBy::Administrator, now);
+    turn::request_cancel(draft, now);
     reservation::settle(draft, settlement, now);
     reclaim(draft, now);
 }

@@ -1,6 +1,6 @@
 //! A requested cancel (state-machines 1.11, K2–K4).
 
-use super::{Cancel, CancelledBy, Outcome, TurnStatus};
+use super::{Cancel, Outcome, TurnStatus};
 use crate::Timestamp;
 use crate::draft::Draft;
 use crate::event::Cause;
@@ -9,7 +9,7 @@ use crate::event::Cause;
 ///
 /// A `queued` Turn ends at once (T4). Elsewhere the request is stored for the actor; the calls of a waiting Turn leave
 /// `required_actions` (T13, S-CAN-4).
-pub(crate) fn request_cancel(draft: &mut Draft<'_>, by: CancelledBy, now: Timestamp) {
+pub(crate) fn request_cancel(draft: &mut Draft<'_>, now: Timestamp) {
     let Some(turn) = draft
         .state
         .turn
@@ -18,10 +18,7 @@ pub(crate) fn request_cancel(draft: &mut Draft<'_>, by: CancelledBy, now: Timest
     else {
         return;
     };
-    turn.cancel = Some(Cancel {
-        requested_at: now,
-        by,
-    });
+    turn.cancel = Some(Cancel { requested_at: now });
     if turn.status() == TurnStatus::Queued {
         super::end(draft, Outcome::Cancelled, now);
     } else {

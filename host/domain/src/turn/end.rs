@@ -44,11 +44,12 @@ pub enum Settled {
     Ended(Outcome),
     /// Outputs are to be captured; [`finish`] ends the Turn (T15, SC-7.8).
     Capture,
-    /// Terminal Turn, other Run, or settled before: nothing happened.
+    /// Terminal Turn or other Run: nothing happened.
     Inert,
 }
 
-/// The native Run ended without an error (T14, T15, T20, T22).
+/// The native Run ended without an error (T14, T15, T20, T22). Asked again, because its commit was not known, it answers the
+/// same and changes nothing.
 ///
 /// # Errors
 /// Only E500-01.
@@ -61,7 +62,8 @@ pub fn settle(
         Some(RunPhase::Running | RunPhase::Waiting) => {
             finish(state, run_id, Ending::Completed, Captured::default(), cx)
         }
-        Some(RunPhase::Capturing { .. }) | None => Ok(Decided::unchanged(Settled::Inert)),
+        Some(RunPhase::Capturing { .. }) => Ok(Decided::unchanged(Settled::Capture)),
+        None => Ok(Decided::unchanged(Settled::Inert)),
     }
 }
 

@@ -7,9 +7,9 @@ use crate::run::{self, EventBody};
 use crate::session::{Placement, SessionStatus, project};
 use crate::testing::World;
 use crate::turn::{
-    CancelledBy, Claimed, Ending, Outcome, RunPhase, Settled, TurnFailure, TurnState, TurnStatus,
+    Cancel, Claimed, Ending, Outcome, RunPhase, Settled, TurnFailure, TurnState, TurnStatus,
 };
-use crate::{Changes, Digest, Hint, Refusal, Write};
+use crate::{Changes, Digest, Hint, Refusal, Write, time};
 
 const WORKSPACES: [Placement; 2] = [Placement::OpenaiHosted, Placement::SelfHosted];
 
@@ -118,7 +118,8 @@ fn t12_t13_a_cancel_is_stored_and_hides_the_calls() {
     let (_, events) = world.during(|world| world.cancel().unwrap());
     assert!(events.is_empty(), "T12");
     let cancel = world.state().turn.unwrap().cancel;
-    assert_eq!(cancel.unwrap().by, CancelledBy::Client);
+    let requested_at = world.now;
+    assert_eq!(cancel, Some(Cancel { requested_at }));
     world.advance(5);
     world.cancel().unwrap();
     assert_eq!(world.state().turn.unwrap().cancel, cancel, "K4");
@@ -145,7 +146,9 @@ fn t15_to_t17_outputs_are_captured_before_the_end() {
         let mut world = World::running(placement);
         let (settled, events) = world.during(World::settle);
         assert_eq!((settled, events), (Settled::Capture, vec![]), "T15");
-        assert_eq!(world.settle(), Settled::Inert);
+        let before = world.model.clone();
+        assert_eq!(world.settle(), Settled::Capture, "asked again");
+        assert_eq!(world.model, before);
         assert_eq!(
             project(&world.state()).status,
             SessionStatus::InProgress,
@@ -432,12 +435,24 @@ fn an_archived_turn_keeps_its_socket_until_it_ends() {
         .with(|cx| crate::session::archive(&state, cx))
         .unwrap();
     assert!(!closes(&archived.changes));
+    let wait = |world: &World| crate::session::receipt_wait(&world.state(), world.now);
+    assert_eq!(wait(&world), None, "nothing is kept before");
     world.commit(archived);
+    assert_eq!(wait(&world), Some(time::ARCHIVE_CANCEL));
+    // A client asks again, in vain: the time counts from the first request.
+    world.advance(19);
+    let _ = world.cancel();
+    assert_eq!(wait(&world), Some(std::time::Duration::from_secs(1)));
+    let mut late = world.clone();
+    late.advance(1);
+    assert_eq!(wait(&late), None, "SC-10.5");
     let (state, run_id) = (world.state(), world.run_id());
     let finished = world
         .with(|cx| super::finish(&state, run_id, Ending::Cancelled, Captured::default(), cx))
         .unwrap();
     assert!(closes(&finished.changes));
+    world.commit(finished);
+    assert_eq!(wait(&world), None, "the receipt is there");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use domain::FrameId;
+use domain::dispatch::CANCEL_CONFIRMATION;
 use domain::run::Binding;
 
 use super::{CoreEnd, NotSent, Notice, Settled};
@@ -26,7 +27,7 @@ const fn patience(operation: &Operation) -> Option<u64> {
         // Until `written` (RP-12.2).
         Operation::RunInput(_) => Some(30_000),
         // RP-13.3
-        Operation::RunCancel(_) => Some(15_000),
+        Operation::RunCancel(_) => Some(CANCEL_CONFIRMATION.as_secs() * 1000),
         Operation::FunctionResult(_) => Some(10_000),
         Operation::Release(_) | Operation::Quiesce(_) | Operation::Thaw(_) => Some(60_000),
         // Its budget starts at the Runtime; the receipt needs its way back.

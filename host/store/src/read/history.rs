@@ -3,8 +3,8 @@
 use domain::input::Input;
 use domain::item::{ItemBody, UserMessage};
 use domain::{
-    ArtifactId, EnvironmentId, ProjectId, ReservationId, SessionId, TurnId, artifact::Artifact,
-    configuration::SessionConfiguration, environment::Environment, item::Item,
+    ArtifactId, EnvironmentId, ItemId, ProjectId, ReservationId, SessionId, TurnId,
+    artifact::Artifact, configuration::SessionConfiguration, environment::Environment, item::Item,
     reservation::Reservation, run::NativeSession, session::Session, turn::Turn,
 };
 use sqlx::Row;
@@ -233,15 +233,19 @@ impl Reader<'_> {
         let mut messages = Vec::with_capacity(inputs.len());
         for input in inputs {
             let item = items::get(&mut conn, input.item_id).await?;
-            let Some(ItemBody::UserMessage(message)) = item.map(|item| item.body) else {
-                return Err(StoreError::Corrupt {
-                    table: "items",
-                    column: "body",
-                });
-            };
-            messages.push((input, message));
+            messages.push((input, user_message(item.map(|item| item.body))?));
         }
         Ok(messages)
+    }
+
+    /// The content of one admitted message.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn message(&self, item: ItemId) -> Result<UserMessage, StoreError> {
+        let mut conn = self.connection().await?;
+        let item = items::get(&mut conn, item).await?;
+        user_message(item.map(|item| item.body))
     }
 
     /// A reservation as it stands: what a waiting request polls (S-RES-3).
@@ -342,5 +346,16 @@ impl Reader<'_> {
                 return Ok((None, started));
             }
         }
+    }
+}
+
+/// What a message of a Turn must be.
+fn user_message(body: Option<ItemBody>) -> Result<UserMessage, StoreError> {
+    match body {
+        Some(ItemBody::UserMessage(message)) => Ok(message),
+        _ => Err(StoreError::Corrupt {
+            table: "items",
+            column: "body",
+        }),
     }
 }

@@ -1,8 +1,10 @@
 //! What there is to do: the scans of the scheduler (scheduler.md 3). A scan gives no right; each unit checks again.
 
+use std::time::Duration;
+
 use domain::{
     DeviceId, EnvironmentId, ReservationId, SessionId, Timestamp, TurnId, allocation::Allocation,
-    binding::Binding,
+    binding::Binding, session::receipt_wait,
 };
 use sqlx::Row;
 
@@ -11,6 +13,7 @@ use crate::{
     allocations,
     convert::{count_column, id_column, json_column},
     error::StoreError,
+    load::Parts,
     tx::read_clock,
 };
 
@@ -152,6 +155,40 @@ impl Reader<'_> {
                     created_at: Timestamp::from_millis(row.try_get("created_at")?),
                 })
             })
+            .collect()
+    }
+
+    /// How long the socket of a Session's ended Environment is still kept for the receipt of its Turn's cancel (D42).
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn receipt_wait(&self, session: SessionId) -> Result<Option<Duration>, StoreError> {
+        let Some(state) = self.state(session, &Parts::default()).await? else {
+            return Ok(None);
+        };
+        Ok(receipt_wait(&state, self.store.now().await?))
+    }
+
+    /// Sessions with a claimed Turn that is not over, deleted ones included, behind a cursor, at most `limit`.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn claimed_turns(
+        &self,
+        after: Option<SessionId>,
+        limit: u32,
+    ) -> Result<Vec<SessionId>, StoreError> {
+        let mut conn = self.connection().await?;
+        let rows = sqlx::query(
+            "SELECT session_id FROM turns WHERE live = 1 AND status <> 'queued' AND session_id > $1 \
+             ORDER BY session_id LIMIT $2",
+        )
+        .bind(after.map(|id| id.to_string()).unwrap_or_default())
+        .bind(i64::from(limit))
+        .fetch_all(&mut *conn)
+        .await?;
+        rows.iter()
+            .map(|row| id_column(row, "turns", "session_id"))
             .collect()
     }
 

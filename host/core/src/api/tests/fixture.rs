@@ -65,6 +65,11 @@ impl Answered {
 impl Fixture {
     pub(crate) async fn on(database: TestDatabase) -> Self {
         let store = database.open().await;
+        Self::with(database, store).await
+    }
+
+    /// On a store that was opened with settings of the test's own.
+    pub(crate) async fn with(database: TestDatabase, store: Store) -> Self {
         let (key, other) = ("berth_sk_one".to_owned(), "berth_sk_two".to_owned());
         let (project, key_id) = issue(&store, &key).await;
         issue(&store, &other).await;

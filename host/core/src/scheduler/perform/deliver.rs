@@ -11,40 +11,34 @@ use store::units::turn::{ApplyResult, ConfirmInput};
 
 use crate::peer::{Answer, ResultDelivery};
 use crate::scheduler::actor::Actor;
-use crate::scheduler::facts::Facts;
+use crate::scheduler::again;
 use crate::scheduler::journal::Journal;
 
 impl Actor {
     pub(super) async fn deliver(&mut self, run: RunId, delivery: Delivery) -> Vec<Input> {
-        let not_sent = vec![Input::Delivered {
-            delivery,
-            answer: DeliveryAnswer::Rejected,
-        }];
-        let (Some(peer), Some(binding)) = (
-            self.peer.clone(),
-            self.facts.as_ref().and_then(Facts::binding),
-        ) else {
-            return not_sent;
+        let not_now = vec![Input::Undelivered(delivery)];
+        let (Some((peer, binding)), Some(facts)) = (self.run_route(), &self.facts) else {
+            return not_now;
         };
         match delivery {
             Delivery::Message(id) => {
-                let Some(turn) = self
-                    .facts
-                    .as_ref()
-                    .and_then(|facts| facts.state.turn.as_ref())
-                else {
-                    return not_sent;
+                let Some(input) = facts.state.inputs.iter().find(|input| input.id == id) else {
+                    return not_now;
                 };
-                let message = match self.shared.store.read().messages(turn.id).await {
-                    Ok(messages) => messages.into_iter().find(|(input, _)| input.id == id),
+                let message = match self.shared.store.read().message(input.item_id).await {
+                    Ok(message) => run_message(id, message),
                     Err(error) => {
                         tracing::error!(session = %self.session, %error, "a message could not be read");
-                        return not_sent;
+                        if again::passes(&error) {
+                            return not_now;
+                        }
+                        None
                     }
                 };
-                let message = message.and_then(|(input, message)| run_message(input.id, message));
+                // It can never be sent.
                 let Some(message) = message else {
-                    return not_sent;
+                    let answer = DeliveryAnswer::Rejected;
+                    return vec![Input::Delivered { delivery, answer }];
                 };
                 self.pending.push(Box::pin(async move {
                     let answer = settled(peer.input(binding, run, message).await);
@@ -53,8 +47,8 @@ impl Actor {
                 store::crash_point!("run_input.sent");
             }
             Delivery::Result(id) => {
-                let Some(result) = self.facts.as_ref().and_then(|facts| facts.result(id)) else {
-                    return not_sent;
+                let Some(result) = facts.result(id) else {
+                    return not_now;
                 };
                 let result: ResultDelivery = result;
                 self.pending.push(Box::pin(async move {
@@ -87,9 +81,7 @@ impl Actor {
                     input_id,
                     delivery,
                 };
-                self.shared
-                    .store
-                    .write(ConfirmInput { session, confirm })
+                again::write(&self.shared, ConfirmInput { session, confirm })
                     .await
                     .map(drop)
             }
@@ -98,9 +90,7 @@ impl Actor {
                     run_id,
                     delivery_id,
                 };
-                self.shared
-                    .store
-                    .write(ApplyResult { session, apply })
+                again::write(&self.shared, ApplyResult { session, apply })
                     .await
                     .map(drop)
             }
@@ -110,10 +100,7 @@ impl Actor {
     }
 
     pub(super) fn cancel(&mut self, run: RunId) -> Vec<Input> {
-        let (Some(peer), Some(binding)) = (
-            self.peer.clone(),
-            self.facts.as_ref().and_then(Facts::binding),
-        ) else {
+        let Some((peer, binding)) = self.run_route() else {
             return Vec::new();
         };
         self.pending.push(Box::pin(async move {
@@ -132,10 +119,9 @@ impl Actor {
     }
 
     pub(super) fn abandon(&mut self, run: RunId) {
-        let (Some(peer), Some(binding)) = (
-            self.peer.clone(),
-            self.facts.as_ref().and_then(Facts::binding),
-        ) else {
+        // Nothing of it is observed any more, whoever ended its Turn.
+        self.land();
+        let Some((peer, binding)) = self.run_route() else {
             return;
         };
         // Best effort and not awaited (D30).

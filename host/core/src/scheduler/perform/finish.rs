@@ -8,23 +8,24 @@ use store::units::turn::{FailQueuedTurn, FinishTurn, InterruptTurn, SettleRun};
 use store::{StoreError, WriteError};
 
 use crate::scheduler::actor::Actor;
-use crate::scheduler::capture;
-use crate::scheduler::facts::Facts;
+use crate::scheduler::{again, capture};
 
 impl Actor {
     pub(super) async fn settle(&mut self, run: RunId) -> Input {
         if let Some(journal) = &mut self.journal {
             journal.flush(&self.shared).await;
         }
-        let settled = self
-            .shared
-            .store
-            .write(SettleRun {
-                session: self.session,
-                run,
-            })
-            .await;
+        let unit = SettleRun {
+            session: self.session,
+            run,
+        };
+        let settled = again::write(&self.shared, unit).await;
         store::crash_point!("settle_run.answered");
+        if settled.is_ok()
+            && let Some(journal) = &mut self.journal
+        {
+            journal.acknowledge_end();
+        }
         let answer = match settled {
             Ok(Settled::Capture) => SettleAnswer::Capture,
             Ok(Settled::Ended(_)) => SettleAnswer::Finished,
@@ -35,22 +36,14 @@ impl Actor {
                 SettleAnswer::Unsettled
             }
         };
-        if answer != SettleAnswer::Unsettled
-            && let Some(journal) = &mut self.journal
-        {
-            journal.acknowledge_end();
-        }
         if answer != SettleAnswer::Capture {
             self.land();
         }
         Input::Settled(answer)
     }
 
-    pub(super) fn capture(&mut self, _run: RunId) -> Vec<Input> {
-        let (Some(peer), Some(binding)) = (
-            self.peer.clone(),
-            self.facts.as_ref().and_then(Facts::binding),
-        ) else {
+    pub(super) fn capture(&mut self) -> Vec<Input> {
+        let Some((peer, binding)) = self.run_route() else {
             return vec![Input::Captured(Capture::Discarded)];
         };
         let (shared, session) = (self.shared.clone(), self.session);
@@ -71,25 +64,27 @@ impl Actor {
         Vec::new()
     }
 
-    pub(super) async fn finish(&mut self, run: RunId, ending: Ending) -> Input {
-        if let Some(journal) = &mut self.journal {
-            journal.flush(&self.shared).await;
+    pub(super) async fn finish(&mut self, run: RunId, proposed: Ending) -> Input {
+        let mut ending = proposed;
+        if let Some(journal) = &mut self.journal
+            && let Some(fault) = journal.flush(&self.shared).await
+            && ending == Ending::Completed
+        {
+            // What could not be stored never becomes a completed Turn (RP-11.9).
+            ending = Ending::Failed(fault.cause());
         }
         let captured = self
             .captured
             .take()
             .and_then(|mut files| files.try_recv().ok())
             .unwrap_or_default();
-        let finished = self
-            .shared
-            .store
-            .write(FinishTurn {
-                session: self.session,
-                run,
-                ending,
-                captured,
-            })
-            .await;
+        let unit = FinishTurn {
+            session: self.session,
+            run,
+            ending,
+            captured,
+        };
+        let finished = again::write(&self.shared, unit).await;
         let known = match finished {
             Ok(_) => {
                 if let Some(journal) = &mut self.journal {
@@ -108,13 +103,13 @@ impl Actor {
     }
 
     /// The Turn is over: the slot is free and nothing of the Run is observed any more.
-    fn land(&mut self) {
+    pub(super) fn land(&mut self) {
         self.journal = None;
         self.preparing = None;
         self.give_slot_back();
     }
 
-    pub(super) async fn fail(&mut self, waiting: Waiting) -> Vec<Input> {
+    pub(super) async fn fail(&mut self, waiting: Waiting) -> Input {
         let session = self.session;
         self.give_slot_back();
         let failed = match waiting {
@@ -134,7 +129,13 @@ impl Actor {
                 .await
                 .map(drop),
         };
-        self.stopped(failed).into_iter().collect()
+        self.written(failed)
+    }
+
+    /// How a unit that decides what comes next ended.
+    pub(super) fn written<R: std::fmt::Debug>(&self, written: Result<(), WriteError<R>>) -> Input {
+        let done = written.is_ok();
+        self.stopped(written).unwrap_or(Input::Written(done))
     }
 
     /// Logs a unit that did not commit; a lost lease stops the actor.

@@ -7,7 +7,7 @@ mod start;
 use std::sync::Arc;
 
 use domain::PrepareId;
-use domain::dispatch::{BindAnswer, Effect, Input, PrepareAnswer, Waiting};
+use domain::dispatch::{BindAnswer, Effect, Input, PrepareAnswer};
 use domain::run::{Binding, PrepareCode};
 use store::StoreError;
 use store::units::environment::BindDevice;
@@ -22,7 +22,7 @@ impl Actor {
     /// Performs one effect; what is known at once comes back, the rest arrives later.
     pub(super) async fn perform(&mut self, effect: Effect) -> Vec<Input> {
         match effect {
-            Effect::ChooseDevice => self.choose_device().await,
+            Effect::ChooseDevice => vec![self.choose_device().await],
             Effect::Bind(_) => self.bind(),
             Effect::Release(prepare) => {
                 self.release(prepare);
@@ -43,18 +43,15 @@ impl Actor {
                 Vec::new()
             }
             Effect::Settle { run, .. } => vec![self.settle(run).await],
-            Effect::Capture(run) => self.capture(run),
+            Effect::Capture(_) => self.capture(),
             Effect::Finish { run, ending, .. } => vec![self.finish(run, ending).await],
-            Effect::Fail(waiting) => self.fail(waiting).await,
+            Effect::Fail(waiting) => vec![self.fail(waiting).await],
             Effect::Interrupt { .. } => {
-                let done = self
-                    .shared
-                    .store
-                    .write(InterruptTurn {
-                        session: self.session,
-                    })
-                    .await;
-                self.stopped(done.map(drop)).into_iter().collect()
+                let unit = InterruptTurn {
+                    session: self.session,
+                };
+                let done = self.shared.store.write(unit).await;
+                vec![self.written(done.map(drop))]
             }
             // The loop performs these itself.
             Effect::Prepare { .. } | Effect::Backoff | Effect::Read | Effect::Rest => Vec::new(),
@@ -62,7 +59,7 @@ impl Actor {
     }
 
     /// → `execution_prepare`. The configuration is opened here and nowhere before (architecture 2.7).
-    pub(super) async fn prepare(&mut self, prepare: PrepareId, _waiting: Waiting) -> Vec<Input> {
+    pub(super) async fn prepare(&mut self, prepare: PrepareId) -> Vec<Input> {
         let ended = |code| {
             vec![Input::Prepare {
                 prepare,
@@ -93,39 +90,31 @@ impl Actor {
         }
     }
 
+    /// The connection and the authority of the Run in progress.
+    fn run_route(&self) -> Option<(Arc<dyn Peer>, Binding)> {
+        Some((self.peer.clone()?, self.started?))
+    }
+
     /// The peer and authority that the last read found.
     fn route(&self) -> Option<(Arc<dyn Peer>, Binding)> {
         let facts = self.facts.as_ref()?;
         Some((facts.peer(&self.shared)?, facts.binding()?))
     }
 
-    async fn choose_device(&mut self) -> Vec<Input> {
+    async fn choose_device(&mut self) -> Input {
         let Some(facts) = &self.facts else {
-            return Vec::new();
+            return Input::NoDevice;
         };
-        let Some(device) = self
-            .shared
-            .engine_host
-            .device(&facts.configuration.harness)
-            .await
-        else {
-            return Vec::new();
+        let harness = &facts.configuration.harness;
+        let Some(device) = self.shared.engine_host.device(harness).await else {
+            return Input::NoDevice;
         };
-        let chosen = self
-            .shared
-            .store
-            .write(BindDevice {
-                session: self.session,
-                device,
-            })
-            .await;
-        match self.stopped(chosen.map(drop)) {
-            None => {
-                self.wake.notify_one();
-                Vec::new()
-            }
-            Some(stop) => vec![stop],
-        }
+        let unit = BindDevice {
+            session: self.session,
+            device,
+        };
+        let chosen = self.shared.store.write(unit).await;
+        self.written(chosen.map(drop))
     }
 
     fn bind(&mut self) -> Vec<Input> {

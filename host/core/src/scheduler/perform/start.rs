@@ -13,6 +13,7 @@ use store::{StoreError, WriteError};
 use super::deliver::run_message;
 use crate::peer::Start;
 use crate::scheduler::actor::Actor;
+use crate::scheduler::again;
 use crate::scheduler::facts::Facts;
 use crate::scheduler::journal::Journal;
 
@@ -104,7 +105,10 @@ impl Actor {
         ) else {
             return vec![Input::Start(Unsent)];
         };
-        let input = match self.shared.store.read().messages(turn).await {
+        // Nothing is sent yet, so nothing is decided by a database that does not answer at once.
+        let store = &self.shared.store;
+        let messages = || async move { store.read().messages(turn).await };
+        let input = match again::read(&self.shared, messages).await {
             Ok(messages) => messages
                 .into_iter()
                 .filter(|(input, _)| input.delivery == Stored::Started)
@@ -129,6 +133,7 @@ impl Actor {
             },
         );
         store::crash_point!("execution_start.sent");
+        self.started = Some(binding);
         self.journal = Some(Journal::new(self.session, run, binding, peer, feed));
         Vec::new()
     }

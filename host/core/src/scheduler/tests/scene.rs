@@ -1,0 +1,289 @@
+//! A scheduler on a fresh database, with one shared Runtime or none.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use blobs::Blobs;
+use domain::lease::Authority;
+use domain::{DeviceId, Digest, OwnerId};
+use serde_json::Value;
+use store::metrics::{UnitOutcome, WriteObserver};
+use store::testing::TestDatabase;
+use store::units::device::PutSharedDevice;
+use store::{Acquired, Dialect, LeaseToken, Store};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::runtime::{Connections, Heard, Run, Runtime, SOON};
+use crate::api::tests::fixture::Fixture;
+use crate::peer::Peers;
+use crate::scheduler::slots::Slots;
+use crate::scheduler::{EngineHost, EngineHostSettings, Scheduler, SchedulerSettings, Shared, run};
+
+/// How often each unit ended how.
+#[derive(Debug, Default)]
+pub(super) struct Units(Mutex<HashMap<(&'static str, UnitOutcome), u32>>);
+
+impl Units {
+    pub(super) fn count(&self, name: &'static str, outcome: UnitOutcome) -> u32 {
+        let counts = self.0.lock().unwrap();
+        counts.get(&(name, outcome)).copied().unwrap_or(0)
+    }
+}
+
+impl WriteObserver for Units {
+    fn unit(&self, name: &'static str, outcome: UnitOutcome, _: Duration) {
+        *self.0.lock().unwrap().entry((name, outcome)).or_default() += 1;
+    }
+
+    fn commit(&self, _: usize, _: bool, _: Duration) {}
+}
+
+pub(super) struct Scene {
+    pub(super) api: Fixture,
+    pub(super) units: Arc<Units>,
+    pub(super) heard: mpsc::UnboundedReceiver<Heard>,
+    pub(super) device: DeviceId,
+    pub(super) token: LeaseToken,
+    peers: Arc<Connections>,
+    owner: OwnerId,
+    pub(super) stop: CancellationToken,
+}
+
+impl Scene {
+    /// The store, the lease, and the shared Runtime, if it is connected; no scheduler runs.
+    pub(super) async fn on(database: TestDatabase, connected: bool) -> Self {
+        let units = Arc::new(Units::default());
+        let mut settings = database.settings();
+        settings.observer = Some(units.clone());
+        let store = Store::open(settings).await.unwrap();
+        let api = Fixture::with(database, store).await;
+        api.default_model().await;
+        let store = &api.core.store;
+        let owner = OwnerId::new(Uuid::new_v4());
+        let Ok(Acquired::Held(token)) = store.acquire_lease(owner, Authority::Folder).await else {
+            panic!("the lease of a fresh database is free");
+        };
+        let device = DeviceId::new(store.installation().uuid());
+        let credential = Digest::of(b"runtime");
+        store
+            .write(PutSharedDevice { device, credential })
+            .await
+            .unwrap();
+        let (heard_in, heard) = mpsc::unbounded_channel();
+        let runtime = connected.then(|| Arc::new(Runtime::new(device, heard_in)));
+        Self {
+            units,
+            heard,
+            device,
+            token,
+            peers: Arc::new(Connections {
+                runtime,
+                changes: watch::channel(0).0,
+            }),
+            owner,
+            stop: CancellationToken::new(),
+            api,
+        }
+    }
+
+    fn folder(&self) -> &Path {
+        self.api.folder.path()
+    }
+
+    fn engine_host(&self) -> Arc<EngineHost> {
+        let store = &self.api.core.store;
+        let settings = EngineHostSettings {
+            home: self.folder().join("engine-host"),
+            program: "/nonexistent".into(),
+            args: Vec::new(),
+            installation: store.installation(),
+            core_url: "http://127.0.0.1:9/".parse().unwrap(),
+        };
+        let peers = self.peers.clone();
+        Arc::new(EngineHost::new(
+            settings,
+            store.clone(),
+            peers,
+            self.stop.clone(),
+        ))
+    }
+
+    fn blobs(&self) -> Blobs {
+        let keys = self.api.core.store.keys().clone();
+        Blobs::on_disk(&self.folder().join("outputs"), keys).unwrap()
+    }
+
+    /// Runs a whole scheduler.
+    pub(super) fn run(&self, concurrency: u16) -> JoinHandle<()> {
+        let store = self.api.core.store.clone();
+        let scheduler = Scheduler {
+            peers: self.peers.clone(),
+            blobs: self.blobs(),
+            hosting: None,
+            engine_host: self.engine_host(),
+            settings: SchedulerSettings {
+                concurrency,
+                owner: self.owner,
+                drain: Duration::from_secs(1),
+                write_audit_retention: Duration::from_secs(3600),
+                installation: store.installation(),
+                runtime_url: "http://127.0.0.1:9/".parse().unwrap(),
+            },
+            store,
+        };
+        tokio::spawn(run(scheduler, watch::channel(None).0, self.stop.clone()))
+    }
+
+    /// What the tasks of an ownership share, for a test that runs one of them alone.
+    pub(super) fn shared(&self) -> Arc<Shared> {
+        let store = self.api.core.store.clone();
+        let peers: Arc<dyn Peers> = self.peers.clone();
+        Arc::new(Shared {
+            peers,
+            blobs: self.blobs(),
+            hosting: None,
+            engine_host: self.engine_host(),
+            installation: store.installation(),
+            write_audit_retention: Duration::from_secs(3600),
+            runtime_url: "http://127.0.0.1:9/".parse().unwrap(),
+            stop: self.stop.clone(),
+            draining: CancellationToken::new(),
+            slots: Slots::new(4),
+            initializing: Slots::new(4),
+            scan: Default::default(),
+            initialize: Default::default(),
+            allocate: Default::default(),
+            connect: Default::default(),
+            store,
+        })
+    }
+
+    /// Makes a Session without an Environment and returns its path.
+    pub(super) async fn session(&self, input: &str) -> String {
+        let body = format!(r#"{{"environment":{{"type":"none"}},"input":"{input}"}}"#);
+        let id = self.api.session(&body).await;
+        format!("/v1/agents/sessions/{id}")
+    }
+
+    /// Sends one event, again while the database is away.
+    pub(super) async fn send(&self, path: &str, event: &str) {
+        let sent = async {
+            let body = format!(r#"{{"events":[{event}]}}"#);
+            loop {
+                let answer = self.api.post(&format!("{path}/events"), &body).await;
+                if answer.status == 202 {
+                    return;
+                }
+                assert!(answer.status >= 500, "{}", answer.body);
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        timeout(SOON, sent).await.expect("the event is taken");
+    }
+
+    pub(super) async fn say(&self, path: &str, text: &str) {
+        self.send(path, &format!(r#"{{"type":"agent.session.input.message","input":[{{"role":"user","content":[{{"type":"input_text","text":"{text}"}}]}}]}}"#)).await;
+    }
+
+    pub(super) async fn cancel(&self, path: &str) {
+        self.send(path, r#"{"type":"agent.session.input.cancel"}"#)
+            .await;
+    }
+
+    /// The newest Turn.
+    pub(super) async fn turn(&self, path: &str) -> Value {
+        self.api.get(&format!("{path}/turns")).await.json()["data"][0].clone()
+    }
+
+    pub(super) async fn until_turn(&self, path: &str, status: &str) {
+        let last = Mutex::new(Value::Null);
+        let reached = async {
+            loop {
+                let turn = self.turn(path).await;
+                if turn["status"] == status {
+                    return;
+                }
+                *last.lock().unwrap() = turn;
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        if timeout(SOON, reached).await.is_err() {
+            panic!("never {status}: {}", last.lock().unwrap());
+        }
+    }
+
+    /// The next thing that the Runtime is told and the test wants to hear.
+    pub(super) async fn hear<T>(&mut self, mut wanted: impl FnMut(Heard) -> Option<T>) -> T {
+        let heard = async {
+            loop {
+                if let Some(found) = wanted(self.heard.recv().await.expect("a Runtime")) {
+                    return found;
+                }
+            }
+        };
+        timeout(SOON, heard).await.expect("it is heard")
+    }
+
+    pub(super) async fn started(&mut self) -> Run {
+        self.hear(|heard| match heard {
+            Heard::Start(run) => Some(run),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Makes every write to a table fail (SQLite).
+    pub(super) async fn break_writes(&self, table: &str) {
+        assert_eq!(self.api.core.store.dialect(), Dialect::Sqlite);
+        for (name, of) in [("fault_i", "INSERT"), ("fault_u", "UPDATE")] {
+            self.execute(&format!(
+                "CREATE TRIGGER {name} BEFORE {of} ON {table} BEGIN SELECT RAISE(ABORT, 'a fault'); END"
+            ))
+            .await;
+        }
+    }
+
+    pub(super) async fn mend_writes(&self) {
+        for name in ["fault_i", "fault_u"] {
+            self.execute(&format!("DROP TRIGGER {name}")).await;
+        }
+    }
+
+    /// Makes every use of a table fail.
+    pub(super) async fn hide(&self, table: &str) {
+        self.execute(&format!("ALTER TABLE {table} RENAME TO hidden"))
+            .await;
+    }
+
+    pub(super) async fn show(&self, table: &str) {
+        self.execute(&format!("ALTER TABLE hidden RENAME TO {table}"))
+            .await;
+    }
+
+    pub(super) async fn execute(&self, statement: &str) {
+        self.api.database.execute(statement).await.unwrap();
+    }
+
+    /// Waits until a unit has ended so for the given time since its count was `before`.
+    pub(super) async fn until_unit(&self, name: &'static str, outcome: UnitOutcome, before: u32) {
+        let ended = async {
+            while self.units.count(name, outcome) <= before {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let found = timeout(SOON, ended).await;
+        found.unwrap_or_else(|_| panic!("{name} was never {outcome:?}"));
+    }
+
+    /// Ends what [`Scene::run`] began.
+    pub(super) async fn end(self, running: JoinHandle<()>) {
+        self.stop.cancel();
+        timeout(SOON, running).await.expect("it drains").unwrap();
+    }
+}
