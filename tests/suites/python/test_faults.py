@@ -2,7 +2,9 @@
 
 import pytest
 
-from berth import MODEL, timeline, until
+import berth
+from berth import MODEL, cause, timeline, until
+from conftest import client_of
 from events import check_order, text_of
 from test_sessions import last_turn, message, settled
 
@@ -63,3 +65,30 @@ def test_usage_is_counted_once(fast_client):
     until(lambda: last_turn(fast_client, session.id).status == "completed", "the Turn completes")
     assert last_turn(fast_client, session.id).usage.total_tokens == 33
     assert fast_client.beta.agents.sessions.retrieve(session.id).usage.total_tokens == 33
+
+
+@pytest.mark.parametrize("what", ["hang", "deaf"])
+def test_an_archived_session_keeps_its_socket_for_the_receipt_of_its_cancel(fast, fast_client, what):
+    """D42, SC-10.5: its Turn ends as cancelled, also when the harness must be killed for it; then nothing of it is left."""
+    session = run(fast_client, {"begin": "busy"}, what)
+    until(lambda: last_turn(fast_client, session.id).status == "in_progress" and fast.processes(session.id), "the Turn runs")
+    project = next(project["id"] for project in fast.admin("GET", "/projects")[2]["data"] if project["name"] == "default")
+    path = f"/projects/{project}/sessions/{session.id}/archive"
+    status, _, archived = fast.admin("POST", path, {"expected_generation": 1})
+    assert (status, archived["state"]) == (200, "cleanup_pending"), archived
+    until(lambda: last_turn(fast_client, session.id).status in ("cancelled", "failed"), "the Turn ends")
+    assert last_turn(fast_client, session.id).status == "cancelled", cause(fast, session.id)
+    until(lambda: fast.admin("GET", path)[2]["state"] == "released", "its compute is gone")
+    assert not fast.processes(session.id)
+
+
+def test_a_start_that_the_harness_never_answers_fails_its_turn_and_frees_its_place(tmp_path, start_core):
+    """RP-17.1: after 30 s nobody knows; nothing native is left, and the one place is free for the next Session."""
+    harnesses = berth.scripted_harness(tmp_path / "h", {"ignore": ["turn/start"]})
+    server = start_core(harnesses=harnesses, more=["--execution-concurrency", "1"])
+    client = client_of(server)
+    first, second = (client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": "none"}, input=f"{n}") for n in (1, 2))
+    until(lambda: last_turn(client, first.id).status == "in_progress", "it is started")
+    until(lambda: last_turn(client, first.id).status == "failed", "it is given up")
+    assert cause(server, first.id) == "delivery_unknown"
+    until(lambda: last_turn(client, second.id).status == "in_progress", "the place is free")

@@ -100,6 +100,23 @@ impl Gateway {
         Ok(record.filter(|record| record.device.revoked_at.is_none()))
     }
 
+    /// Whether a device that is connected may stay. One that is revoked stays for the receipt of a cancel only (RP-3.12, D42).
+    async fn may_stay(&self, credential: Digest) -> Result<bool, StoreError> {
+        let Some(record) = self.settings.store.read().device(credential).await? else {
+            return Ok(false);
+        };
+        if record.device.revoked_at.is_none() {
+            return Ok(true);
+        }
+        match record.session {
+            Some(session) => {
+                let wait = self.settings.store.read().receipt_wait(session).await?;
+                Ok(wait.is_some())
+            }
+            None => Ok(false),
+        }
+    }
+
     fn live(&self) -> std::sync::MutexGuard<'_, HashMap<DeviceId, Arc<LivePeer>>> {
         // The map is consistent after every statement, so a panic elsewhere leaves nothing half done.
         self.live.lock().unwrap_or_else(PoisonError::into_inner)

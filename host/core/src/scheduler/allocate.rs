@@ -316,12 +316,27 @@ async fn watch(
     }
 }
 
-/// A13, A14, SP-9.1: the connection is closed before the machine is removed; done only when everything is gone.
+/// How often it is looked whether a Turn whose cancel is awaited has ended.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// A13, A14, SP-9.1: the connection is closed before the machine is removed; done only when everything is gone. An active Turn
+/// gets the time that the receipt of its cancel needs (D42, SC-10.5).
 async fn release(
     shared: &Shared,
     provider: &Hosting,
     allocation: Allocation,
 ) -> Result<(), StoreError> {
+    while let Some(wait) = shared
+        .store
+        .read()
+        .receipt_wait(allocation.session_id)
+        .await?
+    {
+        tokio::select! {
+            () = shared.stop.cancelled() => return Ok(()),
+            () = tokio::time::sleep(wait.min(LOOK)) => {}
+        }
+    }
     shared
         .peers
         .close(allocation.device_id, CloseReason::Revoked);

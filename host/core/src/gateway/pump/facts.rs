@@ -137,8 +137,8 @@ impl Pump {
         let (gateway, credential, facts) =
             (self.gateway.clone(), self.credential, self.facts.clone());
         self.gateway.tasks.spawn(async move {
-            match gateway.device(credential).await {
-                Ok(record) => drop(facts.send(Fact::Authentic(record.is_some()))),
+            match gateway.may_stay(credential).await {
+                Ok(stays) => drop(facts.send(Fact::Authentic(stays))),
                 // The database is not there: the next heartbeat asks again.
                 Err(error) => tracing::warn!(%error, "a credential could not be looked up"),
             }
