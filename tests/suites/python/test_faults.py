@@ -87,8 +87,10 @@ def test_a_start_that_the_harness_never_answers_fails_its_turn_and_frees_its_pla
     harnesses = berth.scripted_harness(tmp_path / "h", {"ignore": ["turn/start"]})
     server = start_core(harnesses=harnesses, more=["--execution-concurrency", "1"])
     client = client_of(server)
-    first, second = (client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": "none"}, input=f"{n}") for n in (1, 2))
+    first = client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": "none"}, input="one")
     until(lambda: last_turn(client, first.id).status == "in_progress", "it is started")
     until(lambda: last_turn(client, first.id).status == "failed", "it is given up")
     assert cause(server, first.id) == "delivery_unknown"
+    until(lambda: not any("app-server" in command for command in server.children().values()), "the harness is gone")
+    second = client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": "none"}, input="two")
     until(lambda: last_turn(client, second.id).status == "in_progress", "the place is free")
