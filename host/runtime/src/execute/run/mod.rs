@@ -231,9 +231,11 @@ impl Run {
         self.id
     }
 
-    /// Whether the harness may be read on (RP-11.11). A Run that is being ended is always read: its end must be seen.
+    /// Whether the harness may be read on (RP-11.11). A Run that is being ended is always read, since its end must be seen,
+    /// and one that has its last word too: it adds nothing any more, and the end of its processes comes the same way.
     pub(super) fn reads(&self) -> bool {
-        self.ending.is_some() || self.journal.has_room()
+        let over = matches!(self.phase, Phase::Settling { .. } | Phase::Settled(_));
+        over || self.killed || self.ending.is_some() || self.journal.has_room()
     }
 
     /// How it ended, if it has.

@@ -316,3 +316,24 @@ fn a_cancel_while_starting_is_applied_once_there_is_a_turn() {
         "{out:?}"
     );
 }
+
+// RP-11.11, RP-16: what Core has not acknowledged closes the tap of a Run that goes on, never of one that must end.
+#[test]
+fn a_full_journal_never_hides_the_end_of_the_processes() {
+    let ends: [&[Fact]; 4] = [
+        &[Fact::Settled(TurnStatus::Completed, true)],
+        &[Fact::Settled(TurnStatus::Completed, false)],
+        &[Fact::Cancel],
+        &[Fact::AdapterFailed],
+    ];
+    for end in ends {
+        let mut trial = running();
+        while trial.run.reads() {
+            trial.apply(Fact::Delta);
+        }
+        for fact in end {
+            trial.apply(fact.clone());
+        }
+        assert!(trial.run.reads(), "{end:?}");
+    }
+}
