@@ -408,7 +408,109 @@ fn a_heartbeat_may_only_narrow_the_declaration() {
     let mut wider = offer();
     wider.capabilities.set(Capability::Streaming, true);
     pair.tell(Tell::Offers(vec![wider]));
-    assert!(pair.closed.is_some());
+    assert_eq!(pair.closed, None, "the heartbeats go on meanwhile");
+    pair.later(limits::HEARTBEAT_MS);
+    assert_eq!(pair.closed, Some(CloseReason::Replaced));
+}
+
+#[test]
+fn more_is_offered_when_nothing_is_broken_by_it() {
+    // CAP-006: a harness is installed while a Turn runs, a step is carried out, outputs are read.
+    let other = |available| HarnessOffer {
+        id: "other".parse().unwrap(),
+        available,
+        ..offer()
+    };
+    let mut pair = Pair::running();
+    pair.tell(Tell::Offers(vec![offer(), other(true)]));
+    pair.later(limits::HEARTBEAT_MS);
+    pair.events(1, &["a"]);
+    let run_id = RunId::new(id(40));
+    let done = RunEvent::root(EventBody::Done(Done {
+        status: TurnStatus::Completed,
+    }));
+    pair.tell(Tell::Events(RunEvents {
+        run_id,
+        seq: 2,
+        events: vec![done],
+    }));
+    pair.tell(Tell::Settled {
+        run_id,
+        proof: Answer::Unknown(RefusalCode::Unconfirmed.into()),
+    });
+    pair.later(limits::HEARTBEAT_MS);
+    assert_eq!(pair.closed, None, "its last events are not committed");
+    pair.ask(Ask::Acknowledge { run_id, seq: 2 });
+    assert_eq!(pair.closed, None, "Core may go on with the same job");
+    pair.request(
+        300,
+        binding(1),
+        Operation::WorkspaceExport(WorkspaceExport {
+            stream: 9,
+            have: Vec::new(),
+        }),
+    );
+    pair.later(limits::HEARTBEAT_MS);
+    assert_eq!(pair.closed, None, "outputs are read");
+    pair.answer(300, Answer::Ok(Proof::Exported { files: 0, bytes: 0 }));
+    pair.ready(301);
+    pair.later(limits::HEARTBEAT_MS);
+    assert_eq!(pair.closed, None, "an admission is open");
+    // What is withdrawn meanwhile is told at once.
+    pair.heard.clear();
+    pair.tell(Tell::Offers(vec![other(true)]));
+    pair.later(limits::HEARTBEAT_MS);
+    let withdrawn = |heard: &Heard| matches!(heard, Heard::Heartbeat { offers: Some(offers), .. } if offers.is_empty());
+    assert!(pair.heard.iter().any(withdrawn), "{:?}", pair.heard);
+    pair.request(
+        302,
+        binding(1),
+        Operation::ExecutionRelease(ExecutionRelease {
+            prepare_id: PrepareId::new(id(301)),
+        }),
+    );
+    assert_eq!(pair.closed, None);
+    pair.later(999);
+    assert_eq!(pair.closed, None);
+    pair.later(1);
+    assert_eq!(pair.closed, Some(CloseReason::Replaced));
+}
+
+#[test]
+fn an_event_that_no_frame_can_carry_ends_its_run_and_nothing_else() {
+    // RP-4, F05
+    let mut pair = Pair::running();
+    let big = "y".repeat(4 << 20);
+    pair.heard.clear();
+    pair.events(1, &["a", &big, "b"]);
+    pair.events(4, &["c"]);
+    assert_eq!(pair.closed, None);
+    let run_id = RunId::new(id(40));
+    assert!(pair.told.contains(&Told::Abandon { run_id }));
+    let events: Vec<_> = pair
+        .heard
+        .iter()
+        .flat_map(|heard| match heard {
+            Heard::Events { events, .. } => events.clone(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(events[0], notice("a"));
+    let bodies: Vec<_> = events[1..].iter().map(|event| &event.body).collect();
+    assert!(
+        matches!(bodies[..], [EventBody::Error(_), EventBody::Done(done)] if done.status == TurnStatus::Failed),
+        "{bodies:?}"
+    );
+    // Others go on, and the Session too once the Run is settled.
+    pair.tell(Tell::Settled {
+        run_id,
+        proof: Answer::Unknown(RefusalCode::Unconfirmed.into()),
+    });
+    pair.ready(300);
+    assert!(matches!(
+        pair.states().last(),
+        Some(PrepareState::Ready { .. })
+    ));
 }
 
 #[test]
@@ -588,6 +690,7 @@ fn an_admission_expires_after_five_minutes_and_a_release_frees_it() {
     }
     assert_eq!(pair.states().last(), Some(&PrepareState::Expired));
     assert!(pair.told.contains(&Told::AdmissionEnded {
+        session: binding(1).session,
         prepare_id: PrepareId::new(id(200))
     }));
     pair.ready(210);
@@ -838,6 +941,7 @@ fn the_socket_is_lost_while_preparing() {
     pair.settle();
     assert_eq!(*pair.settled(200), Settled::Lost);
     assert!(pair.told.contains(&Told::AdmissionEnded {
+        session: binding(1).session,
         prepare_id: PrepareId::new(id(200))
     }));
 }
@@ -853,6 +957,7 @@ fn release_fences_first_and_may_be_repeated() {
         Operation::Release(Release { remove_home: true }),
     );
     assert!(pair.told.contains(&Told::AdmissionEnded {
+        session: binding(1).session,
         prepare_id: PrepareId::new(id(200))
     }));
     let failed = Answer::Failed {
@@ -1041,6 +1146,7 @@ fn an_export_flows_under_credit() {
         }),
     );
     assert!(pair.told.contains(&Told::Credit {
+        session: binding(1).session,
         stream: 9,
         bytes: limits::EXPORT_WINDOW
     }));

@@ -63,7 +63,8 @@ impl Daemon {
                 }
             }
             Notice::Work(work) => self.work(random, now, work),
-            Notice::AdmissionEnded { prepare_id } => {
+            Notice::Abandon { run_id } => panic!("an event of {run_id} is too large"),
+            Notice::AdmissionEnded { prepare_id, .. } => {
                 self.preparing.remove(&prepare_id);
             }
             Notice::Acknowledged { run_id, seq } => {

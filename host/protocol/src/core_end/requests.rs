@@ -9,7 +9,7 @@ use domain::run::Binding;
 use super::{CoreEnd, NotSent, Notice, Settled};
 use crate::moment::Moment;
 use crate::transfer::Sending;
-use crate::wire::limits::{EXPORT_WINDOW, OUTSTANDING};
+use crate::wire::limits::{EXPORT_WINDOW, OUTSTANDING, USED};
 use crate::wire::{
     Answer, CloseReason, CoreFrame, Message, Operation, Progress, Proof, Receipt, Request,
     RequestType, Transfer, TransferStep,
@@ -46,11 +46,34 @@ struct Sent {
     body: Option<Sending>,
 }
 
+/// The ids that were used last. Ids are never used twice anywhere, so this only guards against a mistake of the caller.
+#[derive(Debug, Default)]
+struct Used {
+    ids: HashSet<FrameId>,
+    order: VecDeque<FrameId>,
+}
+
+impl Used {
+    /// False if it was used before.
+    fn insert(&mut self, id: FrameId) -> bool {
+        let new = self.ids.insert(id);
+        if new {
+            self.order.push_back(id);
+        }
+        if self.order.len() > USED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.ids.remove(&oldest);
+        }
+        new
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     sent: HashMap<FrameId, Sent>,
     queued: VecDeque<(Box<Request>, Option<Vec<u8>>)>,
-    used: HashSet<FrameId>,
+    used: Used,
 }
 
 impl Requests {
@@ -310,5 +333,21 @@ impl CoreEnd {
             }
         }
         self.notice(Notice::Progress { id, progress });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_remembered_of_a_long_connection_has_a_bound() {
+        let mut used = Used::default();
+        let id = |n| FrameId::new(uuid::Uuid::from_u128(n));
+        for n in 0..2 * USED as u128 {
+            assert!(used.insert(id(n)));
+            assert!(!used.insert(id(n)));
+        }
+        assert_eq!((used.ids.len(), used.order.len()), (USED, USED));
     }
 }

@@ -44,6 +44,13 @@ impl Admissions {
             .min()
     }
 
+    /// Some admission may still be used, or is being used.
+    pub fn any_open(&self) -> bool {
+        self.0
+            .values()
+            .any(|admission| admission.is_open() || admission.state == PrepareState::Starting)
+    }
+
     fn of_run(&mut self, run_id: RunId) -> Option<(PrepareId, FrameId)> {
         self.0
             .iter()
@@ -275,7 +282,14 @@ impl RuntimeEnd {
     }
 
     fn end_admission(&mut self, prepare_id: PrepareId, state: PrepareState) {
+        let Some(admission) = self.admissions.0.get(&prepare_id) else {
+            return;
+        };
+        let session = admission.binding.session;
         self.advance(prepare_id, state);
-        self.notice(Notice::AdmissionEnded { prepare_id });
+        self.notice(Notice::AdmissionEnded {
+            session,
+            prepare_id,
+        });
     }
 }

@@ -1,9 +1,11 @@
 //! Whose frames are admitted: fences that only grow, and what is bound on this connection (RP-2.5, RP-8).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use domain::run::{Binding, RefusalCode};
 use domain::{EnvironmentId, SessionId};
+
+use crate::wire::limits::RELEASED;
 
 #[derive(Debug)]
 struct Known {
@@ -16,6 +18,8 @@ struct Known {
 pub(super) struct Bindings {
     dedicated: Option<EnvironmentId>,
     known: HashMap<SessionId, Known>,
+    /// Released Sessions, oldest first. What is older than these was refused by Core itself long ago.
+    released: VecDeque<SessionId>,
     bound: HashSet<Binding>,
 }
 
@@ -81,6 +85,7 @@ impl Bindings {
         }
         self.bound.retain(|other| other.session != binding.session);
         self.bound.insert(*binding);
+        self.released.retain(|session| *session != binding.session);
         self.known.insert(
             binding.session,
             Known {
@@ -100,6 +105,19 @@ impl Bindings {
                 released: true,
             },
         );
+        if !self.released.contains(&binding.session) {
+            self.released.push_back(binding.session);
+        }
+        if self.released.len() > RELEASED
+            && let Some(oldest) = self.released.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+    }
+
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.known.len() + self.released.len() + self.bound.len()
     }
 
     pub fn unbind_all(&mut self) {

@@ -3,7 +3,7 @@
 use domain::run::{Binding, ExecutionConfiguration, HarnessOffer, InputMessage, PrepareCode};
 use domain::{
     ConnectionId, DeviceId, EnvironmentId, ExecutorId, FrameId, InstallationId, InstanceId,
-    PrepareId, RunId,
+    PrepareId, RunId, SessionId,
 };
 
 use crate::wire::{
@@ -172,8 +172,15 @@ pub enum Notice {
     Work(Work),
     /// The admission ended before a start; the Executor is free again (RP-10.8).
     AdmissionEnded {
+        /// Whose it was.
+        session: SessionId,
         /// The admission.
         prepare_id: PrepareId,
+    },
+    /// The Run's end was told for it: end it and tell nobody.
+    Abandon {
+        /// The Run.
+        run_id: RunId,
     },
     /// Core has committed the Run's events up to `seq` (RP-11.2).
     Acknowledged {
@@ -184,6 +191,8 @@ pub enum Notice {
     },
     /// More bytes of an export may be sent.
     Credit {
+        /// Whose it is.
+        session: SessionId,
         /// The stream.
         stream: u32,
         /// Additional bytes.
@@ -265,7 +274,8 @@ pub enum Command {
     },
     /// Counters for the next heartbeat.
     Active(Active),
-    /// The offers changed. Narrower ones go with the next heartbeat; wider ones need a new connection (CAP-006).
+    /// The offers changed. What is narrower goes with the next heartbeat; what is wider needs a new connection, which waits
+    /// until this one carries no work (CAP-006).
     Offers(Vec<HarnessOffer>),
     /// End this connection, if there is one, telling Core why.
     Close(CloseReason),

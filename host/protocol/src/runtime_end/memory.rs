@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use domain::run::Binding;
 use domain::{BindingId, FrameId};
 
-use crate::wire::limits::REMEMBERED;
+use crate::wire::limits::{RELEASED, REMEMBERED};
 use crate::wire::{Answer, RequestType};
 
 #[derive(Debug)]
@@ -32,6 +32,8 @@ pub(super) struct Memory {
     entries: HashMap<FrameId, Entry>,
     /// Oldest first, per binding.
     order: HashMap<BindingId, VecDeque<FrameId>>,
+    /// Bindings that were released, oldest first: of each only the receipt of its release is left.
+    released: VecDeque<BindingId>,
     connection: u64,
 }
 
@@ -53,6 +55,10 @@ impl Memory {
             },
         );
         let order = self.order.entry(binding.id).or_default();
+        if of == RequestType::Bind {
+            // It is in use again.
+            self.released.retain(|released| *released != binding.id);
+        }
         order.push_back(id);
         if order.len() > REMEMBERED
             && let Some(oldest) = order.pop_front()
@@ -72,6 +78,47 @@ impl Memory {
             entry.answer = Some(answer.clone());
         }
         Some((entry.binding, entry.of))
+    }
+
+    /// The binding is released by this request: nothing older of it is asked for any more.
+    pub fn released(&mut self, binding: &Binding, by: FrameId) {
+        let entries = &mut self.entries;
+        if let Some(order) = self.order.get_mut(&binding.id) {
+            order.retain(|id| {
+                let newer = |entry: &Entry| entry.binding.epoch > binding.epoch;
+                let keep = *id == by || entries.get(id).is_some_and(newer);
+                if !keep {
+                    entries.remove(id);
+                }
+                keep
+            });
+        }
+        if !self.released.contains(&binding.id) {
+            self.released.push_back(binding.id);
+        }
+        if self.released.len() > RELEASED
+            && let Some(oldest) = self.released.pop_front()
+        {
+            for id in self.order.remove(&oldest).unwrap_or_default() {
+                self.entries.remove(&id);
+            }
+        }
+    }
+
+    /// A request of this connection waits for its answer. Admissions and Runs answer by their own events.
+    pub fn any_under_way(&self) -> bool {
+        self.entries.values().any(|entry| {
+            let own_events = matches!(
+                entry.of,
+                RequestType::ExecutionPrepare | RequestType::ExecutionStart
+            );
+            entry.answer.is_none() && entry.connection == self.connection && !own_events
+        })
+    }
+
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.entries.len() + self.order.len() + self.released.len()
     }
 
     /// The request came on the present connection.

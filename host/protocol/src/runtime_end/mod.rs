@@ -12,6 +12,8 @@ mod link;
 mod memory;
 mod requests;
 mod runs;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 
@@ -86,6 +88,7 @@ impl RuntimeEnd {
         let others = [
             self.admissions.next_expiry(),
             self.transfers.next_deadline(),
+            self.gives_way(),
         ];
         Some(others.into_iter().flatten().fold(link, Moment::min))
     }
@@ -155,10 +158,17 @@ impl RuntimeEnd {
         }
         self.expire_admissions(now);
         self.expire_transfers(now);
+        if self.gives_way().is_some_and(|at| now >= at) {
+            // A new `hello` is the only way to offer more.
+            self.close(CloseReason::Replaced);
+        }
     }
 
     /// Something that the daemon did or saw.
     pub fn command(&mut self, now: Moment, command: Command) {
+        if !matches!(command, Command::Active(_) | Command::Offers(_)) {
+            self.worked(now);
+        }
         match command {
             Command::Answer { id, answer } => self.answer(id, answer),
             Command::Prepared {
@@ -199,7 +209,10 @@ impl RuntimeEnd {
         self.last_heard = now;
         match message {
             Message::Binary(bytes) => match Chunk::decode(bytes) {
-                Ok(chunk) if self.is_up() => self.chunk(chunk),
+                Ok(chunk) if self.is_up() => {
+                    self.worked(now);
+                    self.chunk(chunk);
+                }
                 Ok(_) | Err(_) => self.close(CloseReason::ProtocolViolation),
             },
             Message::Text(text) => match CoreFrame::decode(text) {
@@ -217,6 +230,9 @@ impl RuntimeEnd {
     }
 
     fn frame(&mut self, now: Moment, frame: CoreFrame) {
+        if !matches!(frame, CoreFrame::HeartbeatAck(_)) {
+            self.worked(now);
+        }
         match (&self.link, frame) {
             (Link::Greeting(_), CoreFrame::Welcome(welcome)) => self.welcome(now, *welcome),
             (
@@ -245,6 +261,7 @@ impl RuntimeEnd {
             (Link::Up(_), CoreFrame::Credit(binding, credit)) => {
                 if self.bindings.is_bound(&binding) {
                     self.notice(Notice::Credit {
+                        session: binding.session,
                         stream: credit.stream,
                         bytes: credit.bytes,
                     });

@@ -99,6 +99,11 @@ impl RuntimeEnd {
         if of == RequestType::Bind && answer == Answer::Ok(crate::wire::Proof::Bound) {
             self.bindings.bound(&binding);
         }
+        let released = of == RequestType::Release && matches!(answer, Answer::Ok(_));
+        if released {
+            self.memory.released(&binding, id);
+            self.runs.released(binding.session);
+        }
         // An answer of an older connection proves nothing on this one: Core has settled that request already.
         if self.memory.is_current(id) {
             self.send_receipt(binding, id, of, answer);

@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 
-use domain::RunId;
-use domain::run::{Binding, RefusalCode, RunEvent};
+use domain::run::{
+    Binding, Done, EventBody, FailureCode, RefusalCode, RunEvent, RunFailure, TurnStatus,
+};
+use domain::{RunId, SessionId};
 
-use super::RuntimeEnd;
+use super::{Notice, Output, RuntimeEnd};
 use crate::wire::limits::{EVENT_BATCH, EVENT_BATCH_BYTES};
-use crate::wire::{Answer, HeldRun, RunEvents, RuntimeFrame};
+use crate::wire::{Answer, HeldRun, Message, RunEvents, RuntimeFrame};
 
 #[derive(Debug)]
 struct Run {
@@ -89,6 +91,27 @@ impl Runs {
         }
     }
 
+    /// Some Run is not settled.
+    pub fn any_unsettled(&self) -> bool {
+        self.0.values().any(|run| run.proof.is_none())
+    }
+
+    /// Core has not confirmed everything that it was told.
+    pub fn any_unacknowledged(&self) -> bool {
+        self.0.values().any(|run| !run.is_over())
+    }
+
+    /// The Session is released: nobody asks for its settled Runs any more (RP-2.6).
+    pub fn released(&mut self, session: SessionId) {
+        self.0
+            .retain(|_, run| run.binding.session != session || run.proof.is_none());
+    }
+
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// A Run of the Session is not settled, so nothing else may be prepared (architecture 10).
     pub fn has_unsettled(&self, binding: &Binding) -> bool {
         self.0
@@ -158,15 +181,46 @@ impl RuntimeEnd {
             return;
         }
         for (seq, events) in frames(seq, events) {
-            self.send(&RuntimeFrame::RunEvents(
-                binding,
-                RunEvents {
-                    run_id,
-                    seq,
-                    events,
-                },
-            ));
+            let events = RunEvents {
+                run_id,
+                seq,
+                events,
+            };
+            match RuntimeFrame::RunEvents(binding, events).encode() {
+                Ok(text) => self.outputs.push_back(Output::Send(Message::Text(text))),
+                Err(_) => return self.break_run(run_id, seq),
+            }
         }
+    }
+
+    /// An event that no frame can carry: the Run ends with it, and the connection, which others use too, goes on. Its end is
+    /// told in the place of the event, so that nothing is missing in the numbers.
+    fn break_run(&mut self, run_id: RunId, seq: u64) {
+        let Some(run) = self.runs.0.get_mut(&run_id) else {
+            return;
+        };
+        run.abandoned = true;
+        run.last_seq = seq + 1;
+        let binding = run.binding;
+        let failure = RunFailure::new(
+            Some(FailureCode::ServerError),
+            None,
+            "an event was too large for the link",
+        );
+        let status = TurnStatus::Failed;
+        let events = vec![
+            RunEvent::root(EventBody::Error(failure)),
+            RunEvent::root(EventBody::Done(Done { status })),
+        ];
+        self.send(&RuntimeFrame::RunEvents(
+            binding,
+            RunEvents {
+                run_id,
+                seq,
+                events,
+            },
+        ));
+        self.notice(Notice::Abandon { run_id });
     }
 }
 

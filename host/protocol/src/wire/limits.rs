@@ -29,6 +29,10 @@ pub const DEPTH: usize = 32;
 pub const OUTSTANDING: usize = 32;
 /// Request ids that a Runtime remembers per binding (RP-6.2).
 pub const REMEMBERED: usize = 256;
+/// Released bindings whose fence and last receipt a Runtime remembers.
+pub const RELEASED: usize = 1024;
+/// Request ids that Core remembers on one connection, to refuse a second use.
+pub const USED: usize = 16_384;
 /// Admission records of one connection (RP-10.13).
 pub const ADMISSIONS: usize = 64;
 /// Frames waiting to be written to a socket; one more closes it (RP-4.8).

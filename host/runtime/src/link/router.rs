@@ -3,7 +3,7 @@
 use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 
 use domain::{
-    FrameId, PrepareId, RunId, SessionId,
+    FrameId, RunId, SessionId,
     run::{Binding, RefusalCode},
 };
 use protocol::{
@@ -26,8 +26,6 @@ pub struct Router {
     out: mpsc::UnboundedSender<Command>,
     sessions: HashMap<SessionId, Session>,
     runs: HashMap<RunId, SessionId>,
-    admissions: HashMap<PrepareId, SessionId>,
-    streams: HashMap<u32, SessionId>,
 }
 
 impl Router {
@@ -39,8 +37,6 @@ impl Router {
             out,
             sessions: HashMap::new(),
             runs: HashMap::new(),
-            admissions: HashMap::new(),
-            streams: HashMap::new(),
         }
     }
 
@@ -59,19 +55,22 @@ impl Router {
                 }
             }
             Notice::Work(work) => self.work(work),
-            Notice::AdmissionEnded { prepare_id } => {
-                if let Some(session) = self.admissions.remove(&prepare_id) {
-                    self.tell(session, Order::AdmissionEnded(prepare_id));
-                }
+            Notice::AdmissionEnded {
+                session,
+                prepare_id,
+            } => self.tell(session, Order::AdmissionEnded(prepare_id)),
+            Notice::Abandon { run_id } => {
+                tracing::error!(run = %run_id, "an event of a Run is too large for the link");
+                self.of_run(run_id, Order::Abandon(run_id));
             }
             Notice::Acknowledged { run_id, seq } => {
                 self.of_run(run_id, Order::Acknowledged(run_id, seq))
             }
-            Notice::Credit { stream, bytes } => {
-                if let Some(session) = self.streams.get(&stream).copied() {
-                    self.tell(session, Order::Credit(stream, bytes));
-                }
-            }
+            Notice::Credit {
+                session,
+                stream,
+                bytes,
+            } => self.tell(session, Order::Credit(stream, bytes)),
             Notice::Goodbye { reason, .. } => {
                 tracing::info!(reason = reason.as_str(), "Core says goodbye")
             }
@@ -83,8 +82,6 @@ impl Router {
 
     /// The socket is gone.
     pub fn disconnected(&mut self) {
-        self.admissions.clear();
-        self.streams.clear();
         self.sessions
             .values()
             .for_each(|session| session.order(Order::Disconnected));
@@ -117,25 +114,12 @@ impl Router {
             }
             Work::Initialize { binding, .. }
             | Work::List { binding, .. }
-            | Work::Write { binding, .. } => binding.session,
-            Work::Prepare {
-                prepare_id,
-                binding,
-                ..
-            } => {
-                self.admissions.insert(*prepare_id, binding.session);
-                binding.session
-            }
+            | Work::Write { binding, .. }
+            | Work::Prepare { binding, .. }
+            | Work::Export { binding, .. } => binding.session,
             Work::Start { binding, start } => {
-                self.admissions.remove(&start.prepare_id);
                 self.runs.retain(|_, session| *session != binding.session);
                 self.runs.insert(start.run_id, binding.session);
-                binding.session
-            }
-            Work::Export {
-                binding, export, ..
-            } => {
-                self.streams.insert(export.stream, binding.session);
                 binding.session
             }
             Work::Input { id, run_id, .. } | Work::Cancel { id, run_id } => {
