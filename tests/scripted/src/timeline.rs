@@ -50,7 +50,12 @@ pub enum Step {
         lines: u32,
         /// Bytes of each.
         bytes: usize,
+        /// The character that the lines are made of; `x` when left out.
+        #[serde(default = "x")]
+        fill: char,
     },
+    /// A file of this many bytes is deleted by a patch.
+    Patch(usize),
     /// Token counts so far.
     Usage {
         /// Input tokens.
@@ -88,6 +93,10 @@ pub enum Step {
     Hang,
     /// Nothing is read or answered any more.
     Deaf,
+}
+
+const fn x() -> char {
+    'x'
 }
 
 impl Plan {

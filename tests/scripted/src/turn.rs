@@ -186,9 +186,9 @@ impl Turn {
                     .spawn();
                 self.children.extend(child);
             }
-            Step::Flood { lines, bytes } => {
+            Step::Flood { lines, bytes, fill } => {
                 let id = self.item_id();
-                let line = format!("{}\n", "x".repeat(bytes.saturating_sub(1)));
+                let line = format!("{}\n", String::from(fill).repeat(bytes.saturating_sub(1)));
                 self.notify(
                     "item/started",
                     json!({"item": command_item(&id, "flood", &self.cwd, "inProgress")}),
@@ -204,6 +204,20 @@ impl Turn {
                 let mut item = command_item(&id, "flood", &self.cwd, "completed");
                 item["exitCode"] = json!(0);
                 item["aggregatedOutput"] = json!(line.repeat(lines as usize));
+                self.notify("item/completed", json!({"item": item}), out);
+            }
+            Step::Patch(bytes) => {
+                let id = self.item_id();
+                let line = format!("{}\n", "p".repeat(63));
+                let content: String = line
+                    .repeat(bytes.div_ceil(64))
+                    .chars()
+                    .take(bytes)
+                    .collect();
+                let change =
+                    json!({"path": "patched", "kind": {"type": "delete"}, "diff": content});
+                let item = json!({"type": "fileChange", "id": id, "status": "completed", "changes": [change]});
+                self.notify("item/started", json!({"item": item}), out);
                 self.notify("item/completed", json!({"item": item}), out);
             }
             Step::Usage { input, output } => {

@@ -2,11 +2,11 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use domain::run::{CommandRun, Delta, DeltaKind, EventBody, ItemBody, RunEvent};
+use domain::run::{Delta, DeltaKind, EventBody, RunEvent};
 use protocol::wire::limits;
 
-/// Output of one command that is kept (F05); the rest is counted.
-const OUTPUT_LIMIT: usize = 1024 * 1024;
+use super::fit::{self, OUTPUT_LIMIT};
+
 /// Largest piece of text in one event; several fit into one frame.
 const PIECE: usize = 256 * 1024;
 /// Events of one Turn, without the reserved last one.
@@ -18,7 +18,7 @@ const TURN_BYTES: usize = 32 * 1024 * 1024;
 const UNACKED_EVENTS: usize = limits::UNACKED_EVENTS as usize / 2;
 const UNACKED_BYTES: usize = limits::UNACKED_BYTES / 2;
 
-/// The Turn produced more than a Turn may.
+/// The Turn produced more than a Turn may, or more at once than a frame holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Overflow;
 
@@ -87,21 +87,11 @@ impl Journal {
                 }
                 Ok(())
             }
-            EventBody::ItemEnded(mut end) => {
-                if let ItemBody::Command(CommandRun {
-                    output: Some(output),
-                    ..
-                }) = &mut end.item.body
-                {
-                    cut_output(output);
+            mut body => {
+                if let EventBody::ItemEnded(end) = &body {
+                    self.outputs.remove(&end.item.key);
                 }
-                self.outputs.remove(&end.item.key);
-                let body = EventBody::ItemEnded(end);
-                let size = size(&body);
-                self.append(RunEvent { origin, body }, size, out)
-            }
-            body => {
-                let size = size(&body);
+                let size = fit::fit(&mut body).map_err(|_| Overflow)?;
                 self.append(RunEvent { origin, body }, size, out)
             }
         }
@@ -154,26 +144,8 @@ impl Journal {
     }
 }
 
-/// Encoded size of what is not a delta; these are few, so encoding one twice is cheap.
-fn size(body: &EventBody) -> usize {
-    serde_json::to_vec(body).map_or(0, |json| json.len())
-}
-
 fn truncate(text: &mut String, at: usize) {
     text.truncate(text.floor_char_boundary(at));
-}
-
-/// Cuts to the limit; the last line says how much is missing (F05).
-fn cut_output(output: &mut String) {
-    if output.len() > OUTPUT_LIMIT {
-        let whole = output.len();
-        truncate(output, OUTPUT_LIMIT - 64);
-        let cut = whole - output.len();
-        if !output.ends_with('\n') {
-            output.push('\n');
-        }
-        output.push_str(&format!("[cut: {cut} bytes]"));
-    }
 }
 
 fn pieces(mut text: &str) -> Vec<&str> {
@@ -188,8 +160,6 @@ fn pieces(mut text: &str) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
-    use domain::run::{Item, ItemEnd, ItemStatus};
-
     use super::*;
 
     fn delta(kind: DeltaKind, text: String) -> RunEvent {
@@ -232,44 +202,6 @@ mod tests {
                 .unwrap();
         }
         assert_eq!(texts(&out).len(), OUTPUT_LIMIT);
-
-        out.clear();
-        let command = CommandRun {
-            command: "c".to_owned(),
-            cwd: None,
-            output: Some("x".repeat(15_000_000)),
-            exit_code: Some(0),
-            duration_ms: None,
-        };
-        let item = Item {
-            key: "k".to_owned(),
-            body: ItemBody::Command(command),
-        };
-        let end = EventBody::ItemEnded(ItemEnd {
-            item,
-            status: ItemStatus::Completed,
-        });
-        journal.push(RunEvent::root(end), &mut out).unwrap();
-        let EventBody::ItemEnded(ItemEnd {
-            item:
-                Item {
-                    body: ItemBody::Command(c),
-                    ..
-                },
-            ..
-        }) = &out[0].body
-        else {
-            panic!("{out:?}")
-        };
-        let output = c.output.as_deref().unwrap();
-        assert!(output.len() <= OUTPUT_LIMIT);
-        assert_eq!(
-            output.lines().last(),
-            Some(&*format!(
-                "[cut: {} bytes]",
-                15_000_000 - (OUTPUT_LIMIT - 64)
-            ))
-        );
     }
 
     // RP-11.11: whatever one read brings after the tap was last seen open, Core does not give the Run up.

@@ -71,7 +71,7 @@ pub fn native_session(native: theirs::NativeSession) -> NativeSession {
     }
 }
 
-fn cut(mut text: String, limit: usize) -> String {
+pub(super) fn cut(mut text: String, limit: usize) -> String {
     text.truncate(text.floor_char_boundary(limit));
     text
 }

@@ -5,6 +5,11 @@ use contract::harness_events as theirs;
 use contract::harness_io::Afterwards;
 use domain::run::{FailureCode, PrepareCode, RunFailure, TurnStatus};
 
+use super::event::cut;
+
+/// Longest detail of a failure in bytes.
+const FAILURE: usize = 4096;
+
 /// How a Turn ended natively.
 #[must_use]
 pub fn turn_status(status: theirs::TurnStatus) -> TurnStatus {
@@ -20,7 +25,8 @@ pub fn turn_status(status: theirs::TurnStatus) -> TurnStatus {
 #[must_use]
 pub fn run_failure(failure: theirs::NativeFailure) -> RunFailure {
     let code: Option<FailureCode> = failure.code.and_then(|code| code.parse().ok());
-    RunFailure::new(code, failure.http_status, failure.detail)
+    let detail = cut(failure.detail, FAILURE);
+    RunFailure::new(code, failure.http_status, detail)
 }
 
 /// Whether the process may take another Turn (TRN-006).
