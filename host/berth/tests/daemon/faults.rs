@@ -131,6 +131,40 @@ async fn f05_one_enormous_line() {
     assert!(sent <= 1 << 20, "{sent}");
 }
 
+// F05: what becomes six bytes on the wire, and what no rule of its own cuts, ends neither the Turn nor the connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn f05_control_characters_and_a_large_patch() {
+    let Some(mut bench) = Bench::start().await else {
+        return;
+    };
+    let mut core = bench.ready().await;
+    let text = r#"timeline: [{"flood": {"lines": 1, "bytes": 700000, "fill": "\u0000"}}, {"patch": 4194304}, {"say": "Seen."}]"#;
+    let events = bench.turn(&mut core, History::Fresh, text).await;
+    assert_eq!(
+        (outcome(&events), answer_text(&events).as_str()),
+        (TurnStatus::Completed, "Seen.")
+    );
+    let cut: Vec<String> = events
+        .iter()
+        .filter_map(|event| match &event.body {
+            EventBody::ItemEnded(end) => match &end.item.body {
+                ItemBody::Command(command) => command.output.clone(),
+                ItemBody::FileChanges(changes) => changes[0].diff.clone(),
+                _ => None,
+            },
+            _ => None,
+        })
+        .collect();
+    assert_eq!(cut.len(), 2);
+    for text in cut {
+        let last = text.lines().last().unwrap_or_default().to_owned();
+        assert!(
+            last.starts_with("[cut: ") && last.ends_with(" bytes]"),
+            "{last}"
+        );
+    }
+}
+
 // F06: a grandchild that outlives its command ends with the harness.
 #[tokio::test(flavor = "multi_thread")]
 async fn f06_a_grandchild_that_keeps_the_pipe() {
@@ -252,6 +286,32 @@ async fn a_missing_program_is_not_offered_and_found_when_it_comes() {
     std::fs::rename(&aside, &version).unwrap();
     let again = bench.core.connection().await;
     assert!(again.hello.harnesses[0].available);
+}
+
+// RP-7.2: a probe that failed because the machine had a bad moment is repeated, without a restart.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_probe_that_fails_once_is_not_the_last_word() {
+    let Some(mut bench) = Bench::start().await else {
+        return;
+    };
+    let before = bench.core.connection().await;
+    bench.kill();
+    drop(before);
+    let program = bench.folder.path().join("harnesses").join(PROGRAM);
+    std::fs::rename(&program, program.with_file_name("scripted")).unwrap();
+    let script = "#!/bin/sh\nif mkdir \"${0%/*}/tried\" 2>/dev/null; then exit 1; fi\nexec \"${0%/*}/scripted\" \"$@\"\n";
+    std::fs::write(&program, script).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&program, mode).unwrap();
+    bench.restart();
+    let first = bench.core.connection().await;
+    assert!(!first.hello.harnesses[0].available);
+    let mut core = bench.ready().await;
+    assert!(core.hello.harnesses[0].available);
+    let events = bench
+        .turn(&mut core, History::Fresh, r#"timeline: [{"say": "One."}]"#)
+        .await;
+    assert_eq!(outcome(&events), TurnStatus::Completed);
 }
 
 // A process that ends in preparation is said to have failed, not to be slow.

@@ -220,6 +220,7 @@ struct Rescan {
 
 impl Rescan {
     async fn run(mut self) {
+        let mut retry = Retry::default();
         loop {
             tokio::time::sleep(RESCAN).await;
             let reloaded = self.plugins.is_stale(&self.settings);
@@ -227,12 +228,20 @@ impl Rescan {
                 tracing::error!(%error, "the plugins are not loaded again");
             }
             let catalogue = self.shared.catalogue();
-            if !reloaded && !catalogue.is_stale(&self.harnesses, &self.folder) {
-                continue;
-            }
-            let found =
-                Catalogue::discover(&self.harnesses, &self.folder, self.placement, &self.spawner)
-                    .await;
+            let (harnesses, folder) = (&self.harnesses, &self.folder);
+            let found = if reloaded || catalogue.is_stale(harnesses, folder) {
+                retry = Retry::default();
+                let found =
+                    Catalogue::discover(harnesses, folder, self.placement, &self.spawner).await;
+                Some(found)
+            } else if catalogue.is_undecided() && retry.is_due() {
+                catalogue
+                    .retried(harnesses, folder, self.placement, &self.spawner)
+                    .await
+            } else {
+                None
+            };
+            let Some(found) = found else { continue };
             let offers = found.offers().to_vec();
             self.shared.set_catalogue(found);
             if self.out.send(Command::Offers(offers)).is_err() {
@@ -250,5 +259,46 @@ impl Rescan {
             self.harnesses = self.plugins.harnesses()?;
         }
         Ok(())
+    }
+}
+
+/// When a probe is repeated, in looks at the folder: at the first, then after twice as many each time.
+#[derive(Debug)]
+struct Retry {
+    after: u32,
+    left: u32,
+}
+
+/// The longest pause: ten minutes.
+const RARELY: u32 = 120;
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self { after: 1, left: 1 }
+    }
+}
+
+impl Retry {
+    /// One more look.
+    fn is_due(&mut self) -> bool {
+        self.left -= 1;
+        let due = self.left == 0;
+        if due {
+            self.after = self.after.saturating_mul(2).min(RARELY);
+            self.left = self.after;
+        }
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probe_is_repeated_soon_and_then_rarely() {
+        let mut retry = Retry::default();
+        let due: Vec<u32> = (1..=500).filter(|_| retry.is_due()).collect();
+        assert_eq!(due, [1, 3, 7, 15, 31, 63, 127, 247, 367, 487]);
     }
 }

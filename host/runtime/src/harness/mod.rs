@@ -2,12 +2,12 @@
 //!
 //! A harness is *configured* when its folder exists below the harness folder: `<folder>/<install id>/<version>/…`, as the
 //! installer lays it out. Of the versions there, the pin wins, then the newest in the qualified range. The program is probed
-//! once; the result means availability only.
+//! once; the result means availability only. A probe that may succeed another time is repeated, less and less often.
 
 mod probe;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
@@ -47,6 +47,8 @@ pub struct Catalogue {
     offers: Vec<HarnessOffer>,
     /// What was found on disk, to see that it changed.
     found: Vec<PathBuf>,
+    /// Harnesses whose probe may succeed another time.
+    undecided: BTreeSet<HarnessId>,
 }
 
 impl Catalogue {
@@ -62,36 +64,74 @@ impl Catalogue {
             ..Self::default()
         };
         for harness in linked {
-            let Some(home) = chosen(harness, folder) else {
-                continue;
-            };
-            let probed = probe::probe(harness, &home, spawner).await;
-            let mut offer = offer(harness, placement);
-            match probed {
-                Ok(probed) => {
-                    offer.version.clone_from(&probed.version);
-                    offer.available = true;
-                    probed
-                        .withheld
-                        .iter()
-                        .for_each(|ability| offer.capabilities.set(*ability, false));
-                    let ready = Ready {
-                        harness: harness.clone(),
-                        version: probed.version,
-                        programs: probed.programs,
-                    };
-                    catalogue
-                        .ready
-                        .insert(harness.declaration.id.clone(), ready);
-                }
-                Err(reason) => {
-                    tracing::warn!(harness = %harness.declaration.id, reason, "a harness is installed and cannot be used");
-                    offer.reason = Some(reason);
-                }
-            }
-            catalogue.offers.push(offer);
+            catalogue.probe(harness, folder, placement, spawner).await;
         }
         catalogue
+    }
+
+    /// Probes again what could not be decided. None if nothing has changed by it.
+    pub async fn retried(
+        &self,
+        linked: &[Harness],
+        folder: &Path,
+        placement: Placement,
+        spawner: &Spawner,
+    ) -> Option<Self> {
+        let mut catalogue = self.clone();
+        for harness in linked {
+            if catalogue.undecided.remove(&harness.declaration.id) {
+                catalogue.probe(harness, folder, placement, spawner).await;
+            }
+        }
+        (catalogue.offers != self.offers).then_some(catalogue)
+    }
+
+    async fn probe(
+        &mut self,
+        harness: &Harness,
+        folder: &Path,
+        placement: Placement,
+        spawner: &Spawner,
+    ) {
+        let Some(home) = chosen(harness, folder) else {
+            return;
+        };
+        let id = &harness.declaration.id;
+        let mut offer = offer(harness, placement);
+        match probe::probe(harness, &home, spawner).await {
+            Ok(probed) => {
+                offer.version.clone_from(&probed.version);
+                offer.available = true;
+                probed
+                    .withheld
+                    .iter()
+                    .for_each(|ability| offer.capabilities.set(*ability, false));
+                let ready = Ready {
+                    harness: harness.clone(),
+                    version: probed.version,
+                    programs: probed.programs,
+                };
+                self.ready.insert(id.clone(), ready);
+            }
+            Err(failure) => {
+                let (reason, lasting) = (failure.reason, failure.lasting);
+                tracing::warn!(harness = %id, reason, lasting, "a harness is installed and cannot be used");
+                offer.reason = Some(reason);
+                if !lasting {
+                    self.undecided.insert(id.clone());
+                }
+            }
+        }
+        match self.offers.iter_mut().find(|before| before.id == *id) {
+            Some(before) => *before = offer,
+            None => self.offers.push(offer),
+        }
+    }
+
+    /// Whether a probe may succeed another time.
+    #[must_use]
+    pub fn is_undecided(&self) -> bool {
+        !self.undecided.is_empty()
     }
 
     /// Whether other folders are there than at the last discovery.

@@ -21,15 +21,40 @@ pub(super) struct Probed {
     pub(super) withheld: Vec<Capability>,
 }
 
+/// Why an installation cannot be used.
+#[derive(Debug)]
+pub(super) struct Failure {
+    /// A fixed code.
+    pub(super) reason: String,
+    /// It stays so until something else is installed. Otherwise the machine may only have been busy, or short of something.
+    pub(super) lasting: bool,
+}
+
+impl Failure {
+    fn lasting(reason: &str) -> Self {
+        Self {
+            reason: reason.to_owned(),
+            lasting: true,
+        }
+    }
+
+    fn passing(reason: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            lasting: false,
+        }
+    }
+}
+
 /// Probes the installation in `home`.
 ///
 /// # Errors
-/// A fixed code of why it cannot be used.
+/// See [`Failure`].
 pub(super) async fn probe(
     harness: &Harness,
     home: &Path,
     spawner: &Spawner,
-) -> Result<Probed, String> {
+) -> Result<Probed, Failure> {
     let install = &harness.install;
     let fits = |system: &&plugin_host::contract::manifest::System| {
         system.os == std::env::consts::OS && system.arch == std::env::consts::ARCH
@@ -38,7 +63,7 @@ pub(super) async fn probe(
         .systems
         .iter()
         .find(fits)
-        .ok_or("system_unsupported")?;
+        .ok_or_else(|| Failure::lasting("system_unsupported"))?;
     let programs = Programs {
         by_name: system
             .programs
@@ -48,10 +73,11 @@ pub(super) async fn probe(
         path: system.path.iter().map(|path| home.join(path)).collect(),
     };
     if !programs.by_name.values().all(|path| path.is_file()) {
-        return Err("program_missing".to_owned());
+        return Err(Failure::passing("program_missing"));
     }
-    let program = programs.by_name.values().next().ok_or("program_missing")?;
-    let private = tempfile::tempdir().map_err(|_| "probe_failed")?;
+    let program = programs.by_name.values().next();
+    let program = program.ok_or_else(|| Failure::lasting("program_missing"))?;
+    let private = tempfile::tempdir().map_err(|_| Failure::passing("probe_failed"))?;
     let reports = async {
         let mut reports = Vec::new();
         for args in &install.probe {
@@ -61,16 +87,17 @@ pub(super) async fn probe(
     };
     let reports = timeout(WITHIN, reports)
         .await
-        .map_err(|_| "probe_timeout")?;
+        .map_err(|_| Failure::passing("probe_timeout"))?;
     let verdict = harness
         .adapter
         .interpret_probe(harness.declaration.id.as_str(), &reports);
     if let Some(problem) = verdict.problem {
-        return Err(problem);
+        return Err(Failure::passing(problem));
     }
-    let version = verdict.version.ok_or("version_unknown")?;
+    let version = verdict.version;
+    let version = version.ok_or_else(|| Failure::passing("version_unknown"))?;
     if !harness.accepts(&version) {
-        return Err("version_unsupported".to_owned());
+        return Err(Failure::lasting("version_unsupported"));
     }
     let withheld = verdict
         .withheld
