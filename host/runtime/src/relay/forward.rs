@@ -20,6 +20,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::{
     mask::Mask,
     routes::{Open, Routes},
+    strangers::Visitor,
     usage::Tap,
 };
 
@@ -43,6 +44,8 @@ enum Refusal {
     NotFound,
     TooLarge,
     Busy,
+    /// The token has too many connections.
+    Crowded,
     Unreachable,
     Redirect,
 }
@@ -51,17 +54,25 @@ impl Forwarder {
     pub(super) async fn answer(
         &self,
         request: Request<Incoming>,
+        visitor: &Visitor,
     ) -> Result<Response<Body>, Infallible> {
         Ok(self
-            .forward(request)
+            .forward(request, visitor)
             .await
             .unwrap_or_else(Refusal::response))
     }
 
-    async fn forward(&self, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
+    async fn forward(
+        &self,
+        request: Request<Incoming>,
+        visitor: &Visitor,
+    ) -> Result<Response<Body>, Refusal> {
         let open = token(request.headers())
             .and_then(|t| self.routes.find(t))
             .ok_or(Refusal::Unauthorized)?;
+        if !visitor.known(&open) {
+            return Err(Refusal::Crowded);
+        }
         let route = &open.route;
         let path = route
             .protocol
@@ -254,6 +265,8 @@ impl<S> Drop for Watched<S> {
 
 impl Refusal {
     fn response(self) -> Response<Body> {
+        // A connection that may not be here does not stay.
+        let ends = matches!(self, Self::Unauthorized | Self::Crowded);
         let (status, code, message) = match self {
             Self::Unauthorized => (
                 StatusCode::UNAUTHORIZED,
@@ -270,7 +283,7 @@ impl Refusal {
                 "request_too_large",
                 "The request is too large.",
             ),
-            Self::Busy => (
+            Self::Busy | Self::Crowded => (
                 StatusCode::TOO_MANY_REQUESTS,
                 "too_many_requests",
                 "Too many requests at once.",
@@ -295,6 +308,11 @@ impl Refusal {
             header::CONTENT_TYPE,
             HeaderValue::from_static("application/json"),
         );
+        if ends {
+            response
+                .headers_mut()
+                .insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
         response
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! - [`protocol`]: what differs between model protocols, as one table: paths and the header of the key.
 //! - [`routes`]: tokens and what they open.
-//! - [`serve`]: listener and forwarding.
+//! - [`serve`]: listener. [`strangers`]: connections without a token yet. [`forward`]: one request.
 //! - [`mask`]: blots the key out of answers that repeat it.
 //! - [`usage`]: counts the tokens that the provider reports on the way through, to cross-check the harness's own figures.
 
@@ -16,6 +16,7 @@ mod mask;
 mod protocol;
 mod routes;
 mod serve;
+mod strangers;
 mod usage;
 
 #[cfg(test)]

@@ -29,12 +29,16 @@ pub struct Route {
     pub key: Secret,
 }
 
+/// Connections that one token may hold open, idle ones included.
+const CONNECTIONS: usize = 2 * REQUESTS_AT_ONCE;
+
 /// A route in use.
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) route: Route,
     pub(super) tally: Tally,
     pub(super) slots: Arc<Semaphore>,
+    pub(super) connections: Arc<Semaphore>,
 }
 
 /// Open routes by the digest of their token: a look-up compares digests, so its time tells nothing about a token.
@@ -51,6 +55,7 @@ impl Routes {
             route,
             tally: Tally::default(),
             slots: Arc::new(Semaphore::new(REQUESTS_AT_ONCE)),
+            connections: Arc::new(Semaphore::new(CONNECTIONS)),
         });
         self.lock().insert(digest, Arc::clone(&open));
         Ok(Grant {

@@ -9,18 +9,19 @@ use std::{
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use net::{AddressRule, Client, ClientError, Timeouts};
-use tokio::{net::TcpListener, sync::Semaphore};
+use tokio::{net::TcpListener, time::sleep};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     forward::Forwarder,
     routes::{Grant, Route, Routes},
+    strangers::Strangers,
 };
 
-/// Connections at a time, over all Sessions.
-const CONNECTIONS: usize = 1024;
 /// How long a harness may take to send the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long a new connection may take to show its token: it was opened for a request.
+const FIRST_HEAD: Duration = Duration::from_secs(3);
 const UPSTREAM: Timeouts = Timeouts {
     connect: Duration::from_secs(10),
     // A model may think for minutes before its first byte; a harness has its own, shorter limit.
@@ -97,12 +98,9 @@ impl Drop for Relay {
 }
 
 async fn accept(listener: TcpListener, forwarder: Arc<Forwarder>, stop: CancellationToken) {
-    let slots = Arc::new(Semaphore::new(CONNECTIONS));
+    let strangers = Strangers::default();
     let connections = TaskTracker::new();
-    loop {
-        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
-            return;
-        };
+    for number in 0_u64.. {
         let socket = tokio::select! {
             () = stop.cancelled() => return,
             accepted = listener.accept() => match accepted {
@@ -110,32 +108,41 @@ async fn accept(listener: TcpListener, forwarder: Arc<Forwarder>, stop: Cancella
                 Err(error) => {
                     tracing::warn!(%error, "the model relay could not accept a connection");
                     // Out of descriptors, most likely: wait for others to end.
-                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    sleep(Duration::from_millis(100)).await;
                     continue;
                 }
             },
         };
         // Small deltas must not wait for each other.
         let _ = socket.set_nodelay(true);
+        let visitor = Arc::new(strangers.enter(number));
         let (forwarder, stop) = (Arc::clone(&forwarder), stop.clone());
         connections.spawn(async move {
+            let guest = Arc::clone(&visitor);
             let service = service_fn(move |request| {
-                let forwarder = Arc::clone(&forwarder);
-                async move { forwarder.answer(request).await }
+                let (forwarder, guest) = (Arc::clone(&forwarder), Arc::clone(&guest));
+                async move { forwarder.answer(request, &guest).await }
             });
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEAD_TIMEOUT)
                 .serve_connection(TokioIo::new(socket), service);
+            let too_late = async {
+                sleep(FIRST_HEAD).await;
+                if visitor.is_known() {
+                    std::future::pending::<()>().await;
+                }
+            };
             tokio::select! {
                 () = stop.cancelled() => {}
+                () = visitor.must_leave() => tracing::debug!("a silent relay connection made room"),
+                () = too_late => tracing::debug!("a relay connection showed no token in time"),
                 ended = connection => {
                     if let Err(error) = ended {
                         tracing::debug!(%error, "a relay connection ended early");
                     }
                 }
             }
-            drop(slot);
         });
     }
 }

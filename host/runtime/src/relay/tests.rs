@@ -237,3 +237,47 @@ async fn an_unreachable_provider_is_said_in_fixed_words() {
     );
     assert!(!format!("{relay:?} {grant:?}").contains("canary"));
 }
+
+/// Whether the relay has closed this connection within a second.
+async fn is_closed(socket: &mut TcpStream) -> bool {
+    let mut buffer = [0; 1024];
+    let end = async { while socket.read(&mut buffer).await.is_ok_and(|n| n > 0) {} };
+    tokio::time::timeout(Duration::from_secs(1), end)
+        .await
+        .is_ok()
+}
+
+// A Session cannot keep another one from its model by opening connections.
+#[tokio::test]
+async fn silent_connections_make_room_for_one_with_a_token() {
+    let upstream = upstream(&[OK, "data: 1\n\n"]).await;
+    let (relay, grant) = relay_to(&upstream.url, ModelProtocol::Responses).await;
+    let address = relay.url().trim_start_matches("http://").to_owned();
+    let mut silent = Vec::new();
+    for _ in 0..strangers::STRANGERS + 40 {
+        silent.push(TcpStream::connect(&address).await.unwrap());
+    }
+    let answer = whole(ask(&relay, "/v1/responses", &bearer(&grant)).await).await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert!(is_closed(&mut silent[0]).await, "the oldest made room");
+}
+
+#[tokio::test]
+async fn a_connection_without_a_token_does_not_stay() {
+    let upstream = upstream(&[OK]).await;
+    let (relay, grant) = relay_to(&upstream.url, ModelProtocol::Responses).await;
+    let address = relay.url().trim_start_matches("http://").to_owned();
+    let head = "POST /v1/responses HTTP/1.1\r\nhost: relay\r\ncontent-length: 0\r\n\r\n";
+    let mut socket = TcpStream::connect(&address).await.unwrap();
+    socket.write_all(head.as_bytes()).await.unwrap();
+    assert!(is_closed(&mut socket).await);
+    // One that has shown its token may be used again.
+    let bearer = bearer(&grant);
+    let head =
+        format!("POST /v1/none HTTP/1.1\r\nhost: relay\r\n{bearer}\r\ncontent-length: 0\r\n\r\n");
+    let mut socket = TcpStream::connect(&address).await.unwrap();
+    for _ in 0..2 {
+        socket.write_all(head.as_bytes()).await.unwrap();
+        assert!(!is_closed(&mut socket).await);
+    }
+}
