@@ -39,6 +39,9 @@ pub struct Options {
 /// It cannot start; nothing was dialled then.
 pub async fn run(options: Options) -> anyhow::Result<()> {
     options.logging.start()?;
+    if let Err(error) = machine::process::raise_open_files() {
+        tracing::warn!(%error, "the limit of open files is not raised");
+    }
     let stop = CancellationToken::new();
     stop_on_signal(stop.clone())?;
     let settings = runtime::daemon::Settings {

@@ -183,6 +183,9 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
 /// A setting is wrong, the folder is in use, the port is taken, or the database cannot be opened.
 pub async fn start(options: Options, stop: CancellationToken) -> anyhow::Result<Running> {
     check(&options)?;
+    if let Err(error) = machine::process::raise_open_files() {
+        tracing::warn!(%error, "the limit of open files is not raised");
+    }
     let folder = data_dir::open(&options.data_dir)?;
     let lock = Lock::take(&folder)?;
     let secrets = Secrets::open(&folder, options.database_url.is_none())?;

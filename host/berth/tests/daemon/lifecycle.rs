@@ -176,7 +176,7 @@ async fn a_second_daemon_of_one_home_ends() {
         return;
     };
     let _first = bench.core.connection().await;
-    let mut second = launch(bench.folder.path());
+    let mut second = launch(bench.folder.path(), Kind::default());
     let status = tokio::task::spawn_blocking(move || second.wait().unwrap())
         .await
         .unwrap();

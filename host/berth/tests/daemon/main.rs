@@ -11,6 +11,7 @@
 )]
 
 mod core;
+mod engine;
 mod faults;
 mod lifecycle;
 
@@ -54,8 +55,18 @@ fn scripted() -> Option<PathBuf> {
     found.then_some(program)
 }
 
+/// What kind of daemon it is.
+#[derive(Debug, Clone, Copy, Default)]
+struct Kind {
+    /// An engine host with so many Runs at a time; else a daemon of one Environment.
+    engine_runs: Option<u32>,
+    /// Options of `ulimit` that it is started under.
+    ulimit: Option<&'static str>,
+}
+
 /// One machine with one daemon and its Core.
 struct Bench {
+    kind: Kind,
     folder: tempfile::TempDir,
     core: Core,
     daemon: Child,
@@ -69,6 +80,10 @@ impl Bench {
 
     /// With Core's limits and the harness's plan.
     async fn with(limits: Limits, plan: &str) -> Option<Self> {
+        Self::of_kind(Kind::default(), limits, plan).await
+    }
+
+    async fn of_kind(kind: Kind, limits: Limits, plan: &str) -> Option<Self> {
         let scripted = scripted()?;
         let folder = tempfile::tempdir_in("/var/tmp").unwrap();
         let path = |name: &str| folder.path().join(name);
@@ -80,8 +95,9 @@ impl Bench {
         std::fs::copy(scripted, &program).unwrap();
         std::fs::write(program.with_file_name("timeline.json"), plan).unwrap();
         let core = Core::start(limits).await;
-        let environment = EnvironmentId::new(Uuid::new_v4());
-        let served = Some((environment, path("workspace")));
+        let dedicated = kind.engine_runs.is_none();
+        let environment = dedicated.then(|| EnvironmentId::new(Uuid::new_v4()));
+        let served = environment.map(|environment| (environment, path("workspace")));
         let credential = Secret::from(CREDENTIAL.to_owned());
         let file = BootstrapFile::new(
             core.url.clone(),
@@ -91,9 +107,10 @@ impl Bench {
             served,
         );
         std::fs::write(path("state/bootstrap.json"), file.write().unwrap().expose()).unwrap();
-        let daemon = launch(folder.path());
-        let binding = core::binding(Some(environment));
+        let daemon = launch(folder.path(), kind);
+        let binding = core::binding(environment);
         Some(Self {
+            kind,
             folder,
             core,
             daemon,
@@ -108,13 +125,19 @@ impl Bench {
     /// The next connection, bound.
     async fn connect(&mut self) -> Connection {
         let mut connection = self.core.connection().await;
+        self.bind(&mut connection).await;
+        connection
+    }
+
+    /// Binds the present binding.
+    async fn bind(&self, connection: &mut Connection) {
+        let workspace = self.binding.environment.map(|_| "/workspace".to_owned());
         let bind = Bind {
             harness: "codex".parse().unwrap(),
-            workspace_directory: Some("/workspace".to_owned()),
+            workspace_directory: workspace,
         };
         let answer = connection.answer(self.binding, Operation::Bind(bind)).await;
         assert_eq!(answer, Answer::Ok(Proof::Bound));
-        connection
     }
 
     /// The next connection, bound and with a completely initialized Environment.
@@ -144,8 +167,9 @@ impl Bench {
 
     fn configuration(&self, connection: &Connection, history: History) -> ExecutionConfiguration {
         let hash = &connection.hello.harnesses[0].declaration_hash;
+        let workspace = self.binding.environment.map_or("absent", |_| "bound");
         serde_json::from_value(serde_json::json!({
-            "harness": "codex", "declaration_hash": hash, "workspace": {"kind": "bound"}, "history": history,
+            "harness": "codex", "declaration_hash": hash, "workspace": {"kind": workspace}, "history": history,
             "model": {"id": "m", "protocol": "responses", "base_url": "https://model.test/v1", "api_key": "sk-key-canary"},
             "options": {}, "parameters": "{}", "functions": [], "controls": {"tool_search": false}, "mcp": [],
             "permissions": "allow",
@@ -178,7 +202,7 @@ impl Bench {
 
     fn restart(&mut self) {
         self.kill();
-        self.daemon = launch(self.folder.path());
+        self.daemon = launch(self.folder.path(), self.kind);
     }
 
     fn kill(&mut self) {
@@ -193,17 +217,26 @@ impl Drop for Bench {
     }
 }
 
-fn launch(folder: &Path) -> Child {
+fn launch(folder: &Path, kind: Kind) -> Child {
     let log = std::fs::OpenOptions::new()
         .create(true)
         .append(true)
         .open(folder.join("daemon.log"))
         .unwrap();
-    Command::new(BERTH)
+    let ulimit = kind
+        .ulimit
+        .map_or_else(String::new, |options| format!("ulimit {options}; "));
+    let mut daemon = Command::new("/bin/bash");
+    daemon
+        .args(["-c", &format!("{ulimit}exec \"$0\" \"$@\""), BERTH])
         .args(["daemon", "--log-level", "debug", "--harness-dir"])
         .arg(folder.join("harnesses"))
         .arg("--bootstrap")
-        .arg(folder.join("state/bootstrap.json"))
+        .arg(folder.join("state/bootstrap.json"));
+    if let Some(runs) = kind.engine_runs {
+        daemon.args(["--engine-runs", &runs.to_string()]);
+    }
+    daemon
         .env_clear()
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -18,12 +18,14 @@
 mod child;
 pub(crate) mod control;
 mod govern;
+mod open_files;
 mod order;
 mod output;
 mod reaper;
 mod spawner;
 
 pub use child::{Child, Ended, Exit, Stopper};
+pub use open_files::raise_open_files;
 pub use order::{Limits, Order};
 pub use output::Output;
 pub use spawner::{Spawner, StartError};

@@ -35,6 +35,8 @@ pub struct Order {
     pub umask: u32,
     /// Its limits. Core dumps are always off.
     pub limits: Limits,
+    /// The soft limit of open files where `limits` leaves them alone; the spawner fills it in.
+    pub(crate) usual_open_files: Option<u64>,
     /// Absolute paths that do not exist for the tree, though the caller sees them: the daemon's state (LOC-009).
     pub hidden: Vec<PathBuf>,
     /// How long what the leader leaves behind may still hold its output (RP-16.6).
@@ -51,6 +53,7 @@ impl Order {
             cwd: cwd.into(),
             umask: 0o077,
             limits: Limits::default(),
+            usual_open_files: None,
             hidden: Vec::new(),
             drain: Duration::from_secs(1),
         }

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::child::{Child, Phase, Stopper};
 use super::control::{self, Command, Report, Step};
 use super::govern::Governor;
+use super::open_files;
 use super::order::Order;
 use super::output::{Link, Output};
 use super::reaper::Reaper;
@@ -79,7 +80,8 @@ impl Spawner {
     ///
     /// # Errors
     /// See [`StartError`]; nothing runs then.
-    pub async fn start(&self, order: Order) -> Result<Child, StartError> {
+    pub async fn start(&self, mut order: Order) -> Result<Child, StartError> {
+        order.usual_open_files = open_files::usual();
         let (stdin_theirs, stdin) = io::pipe().map_err(StartError::Supervisor)?;
         let (stdout, stdout_theirs) = io::pipe().map_err(StartError::Supervisor)?;
         let (stderr, stderr_theirs) = io::pipe().map_err(StartError::Supervisor)?;

@@ -97,6 +97,13 @@ fn start(order: Order, pipes: [OwnedFd; 3], mut domain: confine::Domain) -> Resu
             limit(resource, limited).map_err(|error| (Step::Limits, error))?;
         }
     }
+    if let (None, Some(usual)) = (order.limits.open_files, order.usual_open_files) {
+        let lowered = Rlimit {
+            current: Some(usual),
+            maximum: getrlimit(Resource::Nofile).maximum,
+        };
+        setrlimit(Resource::Nofile, lowered).map_err(|error| (Step::Limits, error.into()))?;
+    }
     umask(rustix::fs::Mode::from_raw_mode(order.umask & 0o777));
     std::env::set_current_dir(&order.cwd).map_err(|error| (Step::Directory, error))?;
     let mut program = Program::new(&order.program);

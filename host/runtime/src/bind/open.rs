@@ -23,15 +23,23 @@ impl Task {
         &mut self,
         configuration: ExecutionConfiguration,
     ) -> Result<(), PrepareCode> {
-        let catalogue = self.shared.catalogue();
-        let ready = catalogue
-            .ready(&configuration.harness)
-            .ok_or(PrepareCode::ProgramMissing)?;
-        let declaration = &ready.harness.declaration;
+        let harness = &configuration.harness;
         // Both sides must hold the same adapter (RP-7.5).
-        if declaration.hash() != configuration.declaration_hash || !configuration.mcp.is_empty() {
+        let Some(ready) = self
+            .shared
+            .declared(harness, &configuration.declaration_hash)
+        else {
+            let known = self.shared.catalogue().ready(harness).is_some();
+            return Err(if known {
+                PrepareCode::UnsupportedConfiguration
+            } else {
+                PrepareCode::ProgramMissing
+            });
+        };
+        if !configuration.mcp.is_empty() {
             return Err(PrepareCode::UnsupportedConfiguration);
         }
+        let declaration = &ready.harness.declaration;
         let env = self.environment().await?;
         let place = self.open_place().map_err(|error| {
             tracing::warn!(%error, "the private home cannot be opened");
@@ -102,18 +110,12 @@ impl Task {
         Ok(())
     }
 
-    pub(super) fn open_place(&mut self) -> io::Result<Arc<OwnPlace>> {
-        if let Some(place) = &self.place {
-            return Ok(Arc::clone(place));
-        }
+    /// Opens the Session's place. It belongs to one Executor or one removal: a Session without either holds no descriptor, so
+    /// their number has no limit.
+    pub(super) fn open_place(&self) -> io::Result<Arc<OwnPlace>> {
         let name = self.binding.session.to_string();
-        let place = Arc::new(OwnPlace::open(
-            self.shared.machine.clone(),
-            &name,
-            self.workspace(),
-        )?);
-        self.place = Some(Arc::clone(&place));
-        Ok(place)
+        let machine = self.shared.machine.clone();
+        OwnPlace::open(machine, &name, self.workspace()).map(Arc::new)
     }
 
     /// The Session's variables. An Environment without its complete snapshot runs nothing (RP-9.24).

@@ -17,12 +17,10 @@ use tokio::{
 
 use super::{
     exporting::Exports,
-    shared::{Occupancy, Shared},
+    seats::{Claim, Occupancy},
+    shared::Shared,
 };
-use crate::{
-    execute::{self, Executor, Reported},
-    place::OwnPlace,
-};
+use crate::execute::{self, Executor, Reported};
 
 /// An Executor that is not ready by then never will be; as long as an admission lives (RP-10.4).
 const PREPARE_WITHIN: Duration = Duration::from_secs(300);
@@ -44,6 +42,10 @@ pub enum Order {
     Abandon(RunId),
     /// The connection is gone, and its transfers with it.
     Disconnected,
+    /// Another Session needs the place: close the Executor, if it is idle.
+    MakeRoom,
+    /// A place may be free: ask for it again.
+    Room,
     /// The daemon ends: close the Executor, then end.
     ShutDown,
 }
@@ -65,6 +67,7 @@ impl Session {
         out: mpsc::UnboundedSender<Command>,
     ) -> Self {
         let (orders, inbox) = mpsc::unbounded_channel();
+        shared.seats.enter(binding.session, orders.downgrade());
         let task = tokio::spawn(Task::new(binding, harness, shared, out).live(inbox));
         Self { orders, task }
     }
@@ -119,7 +122,6 @@ pub(super) struct Task {
     out: mpsc::UnboundedSender<Command>,
     /// The admission that waits for the Executor; there is at most one.
     pub(super) waiting: Option<(PrepareId, ExecutionConfiguration)>,
-    pub(super) place: Option<Arc<OwnPlace>>,
     pub(super) live: Option<Live>,
     pub(super) reports: mpsc::UnboundedReceiver<Reported>,
     pub(super) reporter: mpsc::UnboundedSender<Reported>,
@@ -133,7 +135,7 @@ pub(super) struct Task {
 }
 
 impl Task {
-    fn new(
+    pub(super) fn new(
         binding: Binding,
         harness: Option<HarnessId>,
         shared: Arc<Shared>,
@@ -147,7 +149,6 @@ impl Task {
             shared,
             out,
             waiting: None,
-            place: None,
             live: None,
             reports,
             reporter,
@@ -159,15 +160,20 @@ impl Task {
         }
     }
 
-    async fn live(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
+    pub(super) async fn live(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
+        // A closed channel is always ready, so it is asked once.
+        let mut listening = true;
         while !self.over {
             let deadline = self.deadline();
             tokio::select! {
                 biased;
                 Some(reported) = self.reports.recv() => self.reported(reported),
-                order = orders.recv() => match order {
+                order = orders.recv(), if listening => match order {
                     Some(order) => self.obey(order).await,
-                    None => self.shut_down(),
+                    None => {
+                        listening = false;
+                        self.shut_down();
+                    }
                 },
                 Some((id, answer)) = self.exports.finished() => self.answer(id, answer),
                 () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => self.tick(),
@@ -176,8 +182,8 @@ impl Task {
             self.publish();
         }
         if !self.unconfirmed {
-            self.shared.vacate(self.binding.session);
-            self.send(Command::Active(self.shared.active()));
+            self.shared.seats.leave(self.binding.session);
+            self.send(Command::Active(self.shared.seats.active()));
         }
     }
 
@@ -231,7 +237,12 @@ impl Task {
             }
             (None, Some((prepare_id, configuration))) => {
                 let (prepare_id, configuration) = (*prepare_id, configuration.clone());
-                if let Err(code) = self.open(configuration).await {
+                let opened = match self.shared.seats.claim(self.binding.session) {
+                    Claim::Granted => self.open(configuration).await,
+                    Claim::Wait => return,
+                    Claim::Full => Err(PrepareCode::Capacity),
+                };
+                if let Err(code) = opened {
                     self.waiting = None;
                     self.send(Command::PrepareFailed {
                         prepare_id,
@@ -264,6 +275,14 @@ impl Task {
     }
 
     pub(super) fn send(&self, command: Command) {
+        // Core may use a free place as soon as it hears of it, so the place is free before.
+        if !matches!(command, Command::Events(_)) {
+            self.publish();
+        }
+        self.tell(command);
+    }
+
+    fn tell(&self, command: Command) {
         // The link is gone only when the daemon ends.
         let _ = self.out.send(command);
     }
@@ -291,9 +310,16 @@ impl Task {
             executor: state.is_some() || self.unconfirmed,
             closing: matches!(state, Some(State::Closing(_))) || self.unconfirmed,
             run: self.run().is_some(),
+            unconfirmed: self.unconfirmed,
+            idle_since: match state {
+                Some(State::Idle { since }) => Some(since),
+                _ => None,
+            },
+            waits: state.is_none() && self.waiting.is_some(),
         };
-        if self.shared.occupy(self.binding.session, occupancy) {
-            self.send(Command::Active(self.shared.active()));
+        let seats = &self.shared.seats;
+        if seats.occupy(self.binding.session, occupancy) {
+            self.tell(Command::Active(seats.active()));
         }
     }
 }

@@ -1,17 +1,21 @@
 //! What all Sessions of one daemon share.
 
 use std::{
-    collections::HashMap,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
     time::Duration,
 };
 
-use domain::SessionId;
+use domain::run::{DeclarationHash, HarnessId};
 use net::LoopbackHttp;
-use protocol::wire::{Active, Capacity};
+use protocol::wire::Capacity;
 
-use crate::{harness::Catalogue, place::Machine, prepare::Store};
+use super::seats::Seats;
+use crate::{
+    harness::{Catalogue, Ready},
+    place::Machine,
+    prepare::Store,
+};
 
 /// What Core's `welcome` decides for all Sessions.
 #[derive(Debug, Clone, Copy)]
@@ -31,13 +35,11 @@ impl Default for Limits {
     }
 }
 
-/// What one Session holds at the moment.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Occupancy {
-    pub(super) preparing: bool,
-    pub(super) executor: bool,
-    pub(super) closing: bool,
-    pub(super) run: bool,
+/// The last two discoveries.
+#[derive(Debug)]
+struct Catalogues {
+    now: Arc<Catalogue>,
+    before: Arc<Catalogue>,
 }
 
 /// Shared by all Sessions of one daemon.
@@ -49,11 +51,10 @@ pub struct Shared {
     pub workspace: Option<PathBuf>,
     /// Initialization state.
     pub store: Store,
-    /// What it can hold at once (RP-10.21).
-    pub capacity: Capacity,
-    catalogue: RwLock<Arc<Catalogue>>,
+    /// Who holds what, and what can be held (RP-10.13).
+    pub(super) seats: Seats,
+    catalogues: RwLock<Catalogues>,
     limits: RwLock<Limits>,
-    board: Mutex<HashMap<SessionId, Occupancy>>,
 }
 
 impl Shared {
@@ -70,30 +71,46 @@ impl Shared {
             machine,
             workspace,
             store,
-            capacity,
-            catalogue: RwLock::new(Arc::new(catalogue)),
+            seats: Seats::new(capacity),
+            catalogues: RwLock::new(Catalogues {
+                now: Arc::new(catalogue),
+                before: Arc::default(),
+            }),
             limits: RwLock::default(),
-            board: Mutex::default(),
         }
     }
 
     /// The harnesses that are installed now.
     #[must_use]
     pub fn catalogue(&self) -> Arc<Catalogue> {
-        Arc::clone(
-            &self
-                .catalogue
-                .read()
-                .unwrap_or_else(PoisonError::into_inner),
-        )
+        Arc::clone(&self.catalogues().now)
+    }
+
+    /// The harness that declared exactly this: as it is now, or as it was before the last discovery, which Core may not have
+    /// heard of yet (RP-7.5).
+    #[must_use]
+    pub fn declared(&self, id: &HarnessId, hash: &DeclarationHash) -> Option<Ready> {
+        let catalogues = self.catalogues();
+        let found = [&catalogues.now, &catalogues.before]
+            .into_iter()
+            .filter_map(|catalogue| catalogue.ready(id))
+            .find(|ready| ready.harness.declaration.hash() == *hash);
+        found.cloned()
     }
 
     /// After a new discovery. Executors keep what they were made with (RP-7.5).
     pub fn set_catalogue(&self, catalogue: Catalogue) {
-        *self
-            .catalogue
+        let mut catalogues = self
+            .catalogues
             .write()
-            .unwrap_or_else(PoisonError::into_inner) = Arc::new(catalogue);
+            .unwrap_or_else(PoisonError::into_inner);
+        catalogues.before = std::mem::replace(&mut catalogues.now, Arc::new(catalogue));
+    }
+
+    fn catalogues(&self) -> RwLockReadGuard<'_, Catalogues> {
+        self.catalogues
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What Core decided.
@@ -105,46 +122,5 @@ impl Shared {
     /// After a `welcome`.
     pub fn set_limits(&self, limits: Limits) {
         *self.limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
-    }
-
-    /// The counters of a heartbeat: a hint (RP-10.21).
-    #[must_use]
-    pub fn active(&self) -> Active {
-        let board = self.board();
-        let count = |pick: fn(&Occupancy) -> bool| {
-            u32::try_from(board.values().filter(|o| pick(o)).count()).unwrap_or(u32::MAX)
-        };
-        Active {
-            runs: count(|o| o.run),
-            executors: count(|o| o.executor),
-            preparing: count(|o| o.preparing),
-            closing: count(|o| o.closing),
-        }
-    }
-
-    /// Takes the right to prepare a new Executor; closing and uncertain ones count (RP-10.13).
-    pub(super) fn may_prepare(&self, session: SessionId) -> bool {
-        let active = self.active();
-        let mine = self.board().get(&session).copied().unwrap_or_default();
-        let others = active.executors - u32::from(mine.executor);
-        others < self.capacity.executors && active.preparing < self.capacity.preparing
-    }
-
-    /// Whether one more Run fits.
-    pub(super) fn may_run(&self) -> bool {
-        self.active().runs < self.capacity.runs
-    }
-
-    /// Records what a Session holds; true if that is news.
-    pub(super) fn occupy(&self, session: SessionId, occupancy: Occupancy) -> bool {
-        self.board().insert(session, occupancy) != Some(occupancy)
-    }
-
-    pub(super) fn vacate(&self, session: SessionId) {
-        self.board().remove(&session);
-    }
-
-    fn board(&self) -> MutexGuard<'_, HashMap<SessionId, Occupancy>> {
-        self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

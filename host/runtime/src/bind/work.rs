@@ -20,10 +20,18 @@ impl Task {
             Order::Bound(binding) => self.binding = binding,
             Order::Work(work) => self.work(work).await,
             Order::AdmissionEnded(prepare_id) => self.admission_ended(prepare_id),
-            Order::Acknowledged(run, seq) => self.tell_executor(run, execute::Order::Ack(run, seq)),
+            // A settled Run has unacknowledged events too; the Executor knows which Run it means.
+            Order::Acknowledged(run, seq) => {
+                if let Some(live) = &self.live {
+                    live.executor.order(execute::Order::Ack(run, seq));
+                }
+            }
             Order::Credit(stream, bytes) => self.exports.credit(stream, bytes),
             Order::Abandon(run) => self.tell_executor(run, execute::Order::Abandon),
             Order::Disconnected => self.exports.abort_all(),
+            Order::MakeRoom => self.make_room(),
+            // Each pass asks for what is waited for.
+            Order::Room => {}
             Order::ShutDown => self.shut_down(),
         }
     }
@@ -100,6 +108,13 @@ impl Task {
         }
     }
 
+    fn make_room(&mut self) {
+        let idle = |live: &Live| matches!(live.state, State::Idle { .. });
+        if self.live.as_ref().is_some_and(idle) {
+            self.close_executor(None);
+        }
+    }
+
     fn release(&mut self, id: FrameId, remove_home: bool) {
         tracing::info!(session = %self.binding.session, remove_home, "a binding is released");
         self.releasing = Some((id, remove_home));
@@ -123,7 +138,6 @@ impl Task {
                     .map_err(drop),
                 Err(_) => Err(()),
             };
-            self.place = None;
         }
         self.over = proof.is_ok();
         let code = Code::Refusal(RefusalCode::CleanupUnconfirmed);
@@ -224,8 +238,8 @@ impl Task {
             Some(live) if live.configuration.serves(configuration) => Ok(()),
             // A later configuration is never switched to under a retained Executor (RP-10.17).
             Some(_) => Err(PrepareCode::ConfigurationConflict),
-            None if self.shared.may_prepare(self.binding.session) => Ok(()),
-            None => Err(PrepareCode::Capacity),
+            // Whether there is a place is decided when it is made.
+            None => Ok(()),
         }
     }
 
@@ -236,7 +250,7 @@ impl Task {
             run_id,
             input,
         } = start;
-        let may_run = self.shared.may_run();
+        let may_run = self.shared.seats.may_run();
         let reserved = |live: &&mut Live| {
             live.executor.id() == executor_id && live.state == State::Reserved(prepare_id)
         };

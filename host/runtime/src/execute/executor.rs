@@ -58,6 +58,14 @@ impl Executor {
         Self { id, orders }
     }
 
+    /// One that does nothing, with what it is told.
+    #[cfg(test)]
+    pub(crate) fn deaf() -> (Self, mpsc::UnboundedReceiver<Order>) {
+        let (orders, told) = mpsc::unbounded_channel();
+        let id = ExecutorId::new(uuid::Uuid::now_v7());
+        (Self { id, orders }, told)
+    }
+
     /// Its identity.
     #[must_use]
     pub fn id(&self) -> ExecutorId {
