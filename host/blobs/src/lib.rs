@@ -9,6 +9,7 @@
 
 pub mod error;
 pub mod read;
+pub mod rewrap;
 pub mod write;
 
 use std::{path::Path, sync::Arc};
@@ -21,6 +22,7 @@ use seal::{Binding, KeyRing, Purpose};
 pub use domain::Digest;
 pub use error::BlobError;
 pub use read::BlobReader;
+pub use rewrap::{Owned, Rewrap};
 pub use write::{BlobWriter, StoredBlob};
 
 const CONTENT: &str = "content";

@@ -101,7 +101,7 @@ impl BlobReader {
     }
 }
 
-async fn fetch(
+pub(crate) async fn fetch(
     blobs: &Blobs,
     name: Digest,
     range: GetRange,

@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use crate::{BlobError, Blobs, Digest, content_path, purpose, staging_path};
 
 /// Object stores want parts of at least 5 MiB; a disk takes any, and memory stays bounded by one part.
-const PART_LEN: usize = 6 * 1024 * 1024;
+pub(crate) const PART_LEN: usize = 6 * 1024 * 1024;
 
 /// A blob that is on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,20 +31,15 @@ pub struct BlobWriter {
 }
 
 /// The upload and its name; both are removed if the writer is dropped before it publishes.
-struct Staged {
+pub(crate) struct Staged {
     path: ObjectPath,
     upload: Option<Box<dyn MultipartUpload>>,
 }
 
 impl BlobWriter {
     pub(crate) async fn start(blobs: Blobs, limit: u64) -> Result<Self, BlobError> {
-        let path = staging_path();
-        let upload = blobs.store.put_multipart(&path).await?;
+        let staged = Staged::start(&blobs).await?;
         let (sealer, nonce) = StreamSealer::new()?;
-        let staged = Staged {
-            path,
-            upload: Some(upload),
-        };
         Ok(Self {
             blobs,
             limit,
@@ -109,29 +104,35 @@ impl BlobWriter {
         self.part
             .extend(self.sealer.finish(&self.blobs.ring, binding)?);
         self.staged.send(&mut self.part).await?;
-        self.staged.complete().await?;
-        // Replacing equal content is harmless and renews its modification time, which the sweep respects.
-        let _order = self.blobs.stripe(name).lock().await;
-        self.blobs
-            .store
-            .rename(&self.staged.path, &content_path(name))
-            .await?;
-        Ok(())
+        self.staged.publish(&self.blobs, name).await
     }
 }
 
 impl Staged {
-    async fn send(&mut self, part: &mut Vec<u8>) -> Result<(), BlobError> {
+    pub(crate) async fn start(blobs: &Blobs) -> Result<Self, BlobError> {
+        let path = staging_path();
+        let upload = blobs.store.put_multipart(&path).await?;
+        Ok(Self {
+            path,
+            upload: Some(upload),
+        })
+    }
+
+    pub(crate) async fn send(&mut self, part: &mut Vec<u8>) -> Result<(), BlobError> {
         if let Some(upload) = &mut self.upload {
             upload.put_part(std::mem::take(part).into()).await?;
         }
         Ok(())
     }
 
-    async fn complete(&mut self) -> Result<(), BlobError> {
+    /// Ends the upload and gives it its name. Replacing equal content is harmless and renews its modification time, which the
+    /// sweep respects.
+    pub(crate) async fn publish(mut self, blobs: &Blobs, name: Digest) -> Result<(), BlobError> {
         if let Some(mut upload) = self.upload.take() {
             upload.complete().await?;
         }
+        let _order = blobs.stripe(name).lock().await;
+        blobs.store.rename(&self.path, &content_path(name)).await?;
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     Opened,
     binding::Binding,
     error::SealError,
-    key::{KeyId, KeyRing, random},
+    key::{KeyRing, random},
     wrap::{DataKey, NONCE_LEN, TAG_LEN, WRAPPED_LEN, wrapped_key_id},
 };
 
@@ -67,19 +67,30 @@ impl KeyRing {
     /// As [`KeyRing::open`].
     pub fn rewrap(&self, binding: &Binding<'_>, sealed: &[u8]) -> Result<Vec<u8>, SealError> {
         let (wrapped, rest) = split(sealed)?;
-        let mut out = DataKey::unwrap(self, binding, wrapped)?
-            .wrap(self, binding)?
-            .to_vec();
+        let mut out = self.rewrap_key(binding, wrapped)?.to_vec();
         out.extend_from_slice(rest);
         Ok(out)
     }
 
-    /// Which service key a sealed value needs.
+    /// The same for a wrapped data key alone: the end of a sealed body.
     ///
     /// # Errors
-    /// [`SealError::Damaged`] if it is no sealed value.
-    pub fn key_of(sealed: &[u8]) -> Result<KeyId, SealError> {
-        wrapped_key_id(split(sealed)?.0)
+    /// As [`KeyRing::open`].
+    pub fn rewrap_key(
+        &self,
+        binding: &Binding<'_>,
+        wrapped: &[u8],
+    ) -> Result<[u8; WRAPPED_LEN], SealError> {
+        DataKey::unwrap(self, binding, wrapped)?.wrap(self, binding)
+    }
+
+    /// Whether a wrapped data key, or a sealed value, needs another key than the current one.
+    ///
+    /// # Errors
+    /// [`SealError::Damaged`] if it is neither.
+    pub fn is_former(&self, sealed: &[u8]) -> Result<bool, SealError> {
+        let wrapped = sealed.get(..WRAPPED_LEN).ok_or(SealError::Damaged)?;
+        Ok(wrapped_key_id(wrapped)? != self.current_id())
     }
 }
 
@@ -167,6 +178,7 @@ mod tests {
             b"sk-secret"
         );
         assert!(ring(1).open(&BINDING, &moved).is_err());
+        assert!(rotating.is_former(&sealed).unwrap() && !rotating.is_former(&moved).unwrap());
     }
 
     // KEY-004
