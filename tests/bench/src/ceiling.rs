@@ -1,6 +1,8 @@
 //! What the machine can do without Berth: handlers with little or nothing in them, and commits with one row.
 
 use crate::sample::Samples;
+use aes_gcm::aead::{AeadInOut, Key};
+use aes_gcm::{Aes256Gcm, KeyInit, Nonce};
 use anyhow::{Context, Result};
 use axum::Router;
 use axum::extract::{Path as UrlPath, State};
@@ -8,8 +10,10 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use domain::Digest;
+use sha2::{Digest as _, Sha256};
 use sqlx::any::AnyPoolOptions;
 use sqlx::{AnyConnection, AnyPool, Connection, Row};
+use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Stdio;
@@ -188,6 +192,57 @@ pub async fn slow_commits(
             String::from_utf8_lossy(&output.stderr)
         )
     })
+}
+
+/// Reads a file, hashes and seals it in the pieces that Core uses, writes it and syncs it: how long that takes.
+///
+/// # Errors
+/// The disk refuses.
+pub fn seal(source: &Path, target: &Path) -> Result<Duration> {
+    const PIECE: usize = 64 * 1024;
+    let begun = Instant::now();
+    let cipher = Aes256Gcm::new(&Key::<Aes256Gcm>::from([7; 32]));
+    let mut file = std::fs::File::open(source)?;
+    let mut out = std::fs::File::create(target)?;
+    let mut hash = Sha256::new();
+    let (mut piece, mut count) = (Vec::with_capacity(PIECE + 16), 0_u64);
+    loop {
+        piece.clear();
+        let read = (&mut file).take(PIECE as u64).read_to_end(&mut piece)?;
+        if read == 0 {
+            break;
+        }
+        hash.update(&piece);
+        let mut nonce = [0; 12];
+        nonce[4..].copy_from_slice(&count.to_be_bytes());
+        let sealed = cipher.encrypt_in_place(&Nonce::from(nonce), b"", &mut piece);
+        sealed.map_err(|_| anyhow::anyhow!("the bytes could not be sealed"))?;
+        out.write_all(&piece)?;
+        count += 1;
+    }
+    out.write_all(&hash.finalize())?;
+    out.sync_all()?;
+    Ok(begun.elapsed())
+}
+
+/// [`seal`] as a process of its own; what it wrote is removed.
+///
+/// # Errors
+/// It failed.
+pub async fn sealed(bench: &Path, source: &Path, folder: &Path) -> Result<Duration> {
+    let target = folder.join("sealed");
+    let mut command = Command::new(bench);
+    command
+        .arg("seal")
+        .arg(source)
+        .arg(&target)
+        .stdin(Stdio::null());
+    let output = command.output().await?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let micros = text.trim().parse();
+    let micros = micros.with_context(|| String::from_utf8_lossy(&output.stderr).into_owned())?;
+    std::fs::remove_file(&target)?;
+    Ok(Duration::from_micros(micros))
 }
 
 /// Pairs of a figure and its ceiling.

@@ -19,6 +19,8 @@ pub struct Effort {
     pub ticks: u32,
     /// Machines that are made, one after another.
     pub machines: usize,
+    /// Bytes of a large upload.
+    pub upload: u64,
     /// Starts of a Core.
     pub starts: usize,
     /// Time until a started Core counts as idle.
@@ -35,6 +37,7 @@ impl Effort {
         streams: 20,
         ticks: 400,
         machines: 20,
+        upload: 500 * 1024 * 1024,
         starts: 10,
         settle: Duration::from_secs(2),
     };
@@ -48,6 +51,7 @@ impl Effort {
         streams: 2,
         ticks: 3,
         machines: 1,
+        upload: 3_000_000,
         starts: 1,
         settle: Duration::ZERO,
     };

@@ -34,6 +34,14 @@ enum Task {
         /// For how long.
         milliseconds: u64,
     },
+    /// A ceiling: reads, hashes, seals, writes and syncs a file.
+    #[command(hide = true)]
+    Seal {
+        /// What.
+        source: PathBuf,
+        /// Where.
+        target: PathBuf,
+    },
 }
 
 #[derive(Args)]
@@ -65,6 +73,10 @@ async fn main() -> Result<()> {
         } => {
             let span = Duration::from_millis(milliseconds);
             println!("{}", ceiling::commits(&folder, span).await?);
+            Ok(())
+        }
+        Task::Seal { source, target } => {
+            println!("{}", ceiling::seal(&source, &target)?.as_micros());
             Ok(())
         }
     }

@@ -325,12 +325,35 @@ impl Server {
     /// # Errors
     /// It is gone.
     pub fn resident_mb(&self) -> Result<f64> {
+        self.memory_mb("VmRSS:")
+    }
+
+    /// The most memory that it held since [`Server::forget_peak`].
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn peak_mb(&self) -> Result<f64> {
+        self.memory_mb("VmHWM:")
+    }
+
+    /// Lets the peak begin at what it holds now.
+    ///
+    /// # Errors
+    /// It is gone, or the kernel does not let us.
+    pub fn forget_peak(&self) -> Result<()> {
+        Ok(std::fs::write(
+            format!("/proc/{}/clear_refs", self.pid),
+            "5",
+        )?)
+    }
+
+    fn memory_mb(&self, name: &str) -> Result<f64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid))?;
         let kib: f64 = status
             .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .find_map(|line| line.strip_prefix(name))
             .and_then(|rest| rest.split_whitespace().next())
-            .context("no VmRSS")?
+            .with_context(|| format!("no {name}"))?
             .parse()?;
         Ok(kib * 1024.0 / 1e6)
     }

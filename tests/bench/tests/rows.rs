@@ -59,5 +59,6 @@ rows! {
     a_turn_is_measured: Turn has 1,
     deltas_are_measured: Delta has 2,
     a_machine_is_measured: Machine has 1,
+    an_upload_is_measured: Upload has 2,
     an_idle_core_is_measured: Idle has 4,
 }

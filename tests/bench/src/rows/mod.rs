@@ -8,6 +8,7 @@ mod machine;
 mod missing;
 mod read;
 mod turn;
+mod upload;
 
 use crate::effort::Effort;
 use crate::report::Line;
@@ -36,13 +37,15 @@ pub enum Row {
     Delta,
     /// From a creation to a connected machine.
     Machine,
+    /// A large upload.
+    Upload,
     /// An idle Core: memory, start, size.
     Idle,
 }
 
 impl Row {
     /// All, in the order of the table.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Read,
         Self::List,
         Self::Missing,
@@ -50,6 +53,7 @@ impl Row {
         Self::Turn,
         Self::Delta,
         Self::Machine,
+        Self::Upload,
         Self::Idle,
     ];
 
@@ -64,6 +68,7 @@ impl Row {
             Self::Turn => "turn",
             Self::Delta => "delta",
             Self::Machine => "machine",
+            Self::Upload => "upload",
             Self::Idle => "idle",
         }
     }
@@ -81,6 +86,7 @@ impl Row {
             Self::Turn => turn::measure(programs, effort).await,
             Self::Delta => delta::measure(programs, effort).await,
             Self::Machine => machine::measure(programs, effort).await,
+            Self::Upload => upload::measure(programs, effort).await,
             Self::Idle => idle::measure(programs, effort).await,
         }
         .with_context(|| format!("row `{}`", self.name()))
