@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::gateway::{Gateway, GatewaySettings};
+use crate::issuers::{IssuerSettings, Issuers};
 use crate::peer::Peers;
 use crate::provider_memory::Records;
 use crate::scheduler::{
@@ -53,6 +54,8 @@ pub(crate) struct ExecutionSettings {
     pub loopback_models: bool,
     /// Core's address as Runtimes of this machine dial it.
     pub runtime_url: Url,
+    /// Which OAuth issuers may be asked.
+    pub issuers: IssuerSettings,
     /// Stands for the data folder, whose lock this process holds (D31).
     pub owner: domain::OwnerId,
 }
@@ -65,6 +68,9 @@ pub enum ExecutionError {
         "there is no sandbox provider '{0}'; `berth plugin list` shows those that there are, and the log why a file was refused"
     )]
     UnknownProvider(String),
+    /// The client for OAuth issuers.
+    #[error("OAuth grants could not be renewed")]
+    Issuers(#[source] net::ClientError),
 }
 
 /// Gateway and scheduler of a running Core.
@@ -97,6 +103,7 @@ impl Execution {
             loopback_models: settings.loopback_models,
             stop: sockets.clone(),
         });
+        let issuers = Issuers::new(&settings.issuers).map_err(ExecutionError::Issuers)?;
         let hosting = hosting(&store, &settings).await?;
         let engine_host = Arc::new(EngineHost::new(
             EngineHostSettings {
@@ -117,6 +124,7 @@ impl Execution {
             blobs,
             hosting: hosting.map(Arc::new),
             engine_host,
+            issuers,
             settings: SchedulerSettings {
                 concurrency: settings.concurrency,
                 owner: settings.owner,

@@ -12,17 +12,25 @@ mod gateway;
 mod harnesses;
 mod http;
 mod hub;
+mod issuers;
 mod keys;
 pub mod peer;
 mod provider_memory;
+mod rotation;
 pub mod scheduler;
 mod serve;
 mod settings;
 mod state;
+#[cfg(test)]
+mod testing;
 
 pub use api::{Operation, operations};
 pub use execution::ExecutionError;
 pub use first_start::FirstStartError;
 pub use harnesses::UnknownHarness;
+pub use issuers::IssuerSettings;
+pub use rotation::{Rotated, RotationError, RotationSettings, Unfinished, rotate};
 pub use serve::{Ready, ServeError, serve};
 pub use settings::{CoreSettings, Database, FirstProject, ShownSetting};
+/// Named crash points, for what the binary does around the store.
+pub use store::crash;

@@ -1,11 +1,13 @@
 //! Puts the parts of a Core together and runs them until told to stop.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 
 use blobs::{BlobError, Blobs};
+use domain::InstallationId;
 use futures_util::future::BoxFuture;
-use seal::{KeyRing, SealError, ServiceKey};
+use seal::{KeyRing, SealError};
 use store::{Location, Store, StoreError, StoreSettings};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -19,13 +21,14 @@ use crate::harnesses::{Harnesses, UnknownHarness};
 use crate::http::accept::{Limits, accept};
 use crate::hub::Hub;
 use crate::keys::StreamKeys;
+use crate::rotation::{self, Unfinished};
 use crate::settings::{CoreSettings, Database};
 use crate::state::{BUNDLES, Core};
 
 /// Name of the SQLite file in the data folder.
 const DATABASE_FILE: &str = "berth.db";
 /// Name of the folder of stored bytes in the data folder.
-const BLOBS: &str = "blobs";
+pub(crate) const BLOBS: &str = "blobs";
 
 /// What a caller learns once requests are accepted.
 #[derive(Debug, Clone)]
@@ -99,6 +102,7 @@ struct Started {
     execution: Execution,
     listener: TcpListener,
     limits: Limits,
+    unfinished_rotation: Option<Unfinished>,
 }
 
 /// Builds the parts in their order. Boxed like [`Started::run`]: what they wait for does not depend on the caller.
@@ -142,6 +146,7 @@ fn start(
                 write_audit_retention: settings.write_audit_retention,
                 loopback_models: settings.allow_loopback_model_urls,
                 runtime_url,
+                issuers: settings.issuers,
                 owner: settings.owner,
             },
             stop.clone(),
@@ -176,6 +181,7 @@ fn start(
             execution,
             listener,
             limits: Limits::new(settings.max_connections),
+            unfinished_rotation: settings.unfinished_rotation,
         })
     })
 }
@@ -188,6 +194,11 @@ impl Started {
             let drained = self.core.drained.clone();
             let closed = CancellationToken::new();
             let following = tokio::spawn(self.core.hub.clone().run(closed.clone()));
+            let rotating = self.unfinished_rotation.map(|unfinished| {
+                let blobs = self.core.blobs.clone();
+                let (store, stop) = (store.clone(), stop.clone());
+                tokio::spawn(rotation::in_background(store, blobs, unfinished, stop))
+            });
             let api = Arc::new(Api::new(self.core));
             // What is in flight is settled and the last observations are written; readers see them, then they end.
             let (stopping, settled) = (stop.clone(), drained.clone());
@@ -211,6 +222,11 @@ impl Started {
                 tracing::error!(%error, "the drain ended badly");
             }
             closed.cancel();
+            if let Some(rotating) = rotating
+                && let Err(error) = rotating.await
+            {
+                tracing::error!(%error, "the rotation of the service key ended badly");
+            }
             // The hub only reads; there is nothing of it to lose.
             let _ = following.await;
             store.close().await;
@@ -235,17 +251,34 @@ fn harnesses(settings: &CoreSettings) -> Result<Harnesses, ServeError> {
 }
 
 pub(crate) async fn open(settings: &CoreSettings) -> Result<Store, ServeError> {
-    let key =
-        ServiceKey::from_bytes(settings.credential_key.expose()).map_err(ServeError::ServiceKey)?;
-    let location = match &settings.database {
-        Database::Sqlite => Location::File(settings.data_dir.join(DATABASE_FILE)),
+    let former = settings.unfinished_rotation.as_ref();
+    let former = former.map(|unfinished| &unfinished.former_key);
+    let ring = Arc::new(rotation::ring(&settings.credential_key, former)?);
+    database(
+        &settings.data_dir,
+        &settings.database,
+        ring,
+        settings.installation,
+    )
+    .await
+}
+
+/// Opens the database of a data folder.
+pub(crate) async fn database(
+    data_dir: &Path,
+    database: &Database,
+    ring: Arc<KeyRing>,
+    installation: InstallationId,
+) -> Result<Store, ServeError> {
+    let location = match database {
+        Database::Sqlite => Location::File(data_dir.join(DATABASE_FILE)),
         Database::Postgres { url, password } => Location::Server {
             url: url.clone(),
             password: password.clone(),
         },
     };
-    let mut store = StoreSettings::new(location, Arc::new(KeyRing::new(key)));
-    store.installation = Some(settings.installation);
+    let mut store = StoreSettings::new(location, ring);
+    store.installation = Some(installation);
     Ok(Store::open(store).await?)
 }
 

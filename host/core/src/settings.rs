@@ -7,6 +7,9 @@ use std::time::Duration;
 use domain::{InstallationId, OwnerId, Secret};
 use url::Url;
 
+use crate::issuers::IssuerSettings;
+use crate::rotation::Unfinished;
+
 /// Everything [`serve`](crate::serve) needs. Values are validated by whoever builds it, except where a field says otherwise.
 pub struct CoreSettings {
     /// Address to listen on; port 0 takes a free one.
@@ -20,6 +23,8 @@ pub struct CoreSettings {
     pub database: Database,
     /// The service key that seals secrets: 32 bytes.
     pub credential_key: Secret,
+    /// A rotation of that key that is not complete.
+    pub unfinished_rotation: Option<Unfinished>,
     /// SHA-256 digests of the Core keys (OPS-003). Without any, `/core/v1` is not served.
     pub core_key_digests: Vec<[u8; 32]>,
     /// Identity of this installation; a database of another one is refused.
@@ -38,6 +43,8 @@ pub struct CoreSettings {
     pub write_audit_retention: Duration,
     /// Accept plain `http` model URLs on a loopback address (development and tests; the only exception to MDL-002).
     pub allow_loopback_model_urls: bool,
+    /// Which OAuth issuers may be asked beyond the public ones.
+    pub issuers: IssuerSettings,
     /// Longest time between SIGTERM and exit.
     pub drain: Duration,
     /// Open client connections at the same time; more wait in the listen queue.

@@ -44,6 +44,7 @@ pub mod usage;
 
 pub mod diagnostics;
 pub mod retention;
+pub mod summary;
 
 pub mod changes;
 pub mod dispatch;

@@ -2,10 +2,10 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use reqwest::{Method, RequestBuilder, dns, redirect::Policy};
+use reqwest::{ClientBuilder, Method, RequestBuilder, dns, redirect::Policy};
 use url::Url;
 
-use crate::{AddressRule, host_refusal};
+use crate::{AddressRule, Authorities, host_refusal};
 
 /// Deadlines of one client.
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +28,9 @@ pub enum ClientError {
     /// The URL has no host.
     #[error("the URL has no host")]
     NoHost,
+    /// The URL is not `https`.
+    #[error("the URL is not https")]
+    NotHttps,
 }
 
 /// A pooled HTTP client with one address rule. Cheap to clone.
@@ -43,16 +46,33 @@ impl Client {
     /// # Errors
     /// [`ClientError::Setup`] when the certificate store is unusable.
     pub fn new(rule: AddressRule, timeouts: Timeouts) -> Result<Self, ClientError> {
+        Self::build(rule, Self::builder(rule, timeouts))
+    }
+
+    /// The same for HTTPS alone; certificates of further authorities count too.
+    pub(crate) fn over_tls(
+        rule: AddressRule,
+        timeouts: Timeouts,
+        authorities: &Authorities,
+    ) -> Result<Self, ClientError> {
+        let builder = Self::builder(rule, timeouts).https_only(true);
+        let further = authorities.certificates().iter().cloned();
+        Self::build(rule, builder.tls_certs_merge(further))
+    }
+
+    fn builder(rule: AddressRule, timeouts: Timeouts) -> ClientBuilder {
         install_tls_provider();
-        let inner = reqwest::Client::builder()
+        reqwest::Client::builder()
             .redirect(Policy::none())
             .no_proxy()
             .connect_timeout(timeouts.connect)
             .read_timeout(timeouts.silence)
             .tcp_nodelay(true)
             .dns_resolver(Arc::new(Resolver(rule)))
-            .build()
-            .map_err(ClientError::Setup)?;
+    }
+
+    fn build(rule: AddressRule, builder: ClientBuilder) -> Result<Self, ClientError> {
+        let inner = builder.build().map_err(ClientError::Setup)?;
         Ok(Self { inner, rule })
     }
 

@@ -59,6 +59,12 @@ const MIGRATIONS: &[(i64, &str, &str, &str)] = &[
         include_str!("../../../migrations/sqlite/0008_retries.sql"),
         include_str!("../../../migrations/postgres/0008_retries.sql"),
     ),
+    (
+        10,
+        "renewals",
+        include_str!("../../../migrations/sqlite/0010_renewals.sql"),
+        include_str!("../../../migrations/postgres/0010_renewals.sql"),
+    ),
 ];
 
 /// The newest schema version that this program knows.

@@ -13,6 +13,7 @@ use crate::{
     convert::{id_column, json_column, parse_id, to_json},
     error::{StoreError, UnitError},
     provenance::{Author, Operation, Provenance, record},
+    renewals,
     retries::{Creation, Namespace},
     tx::Tx,
     unit::Unit,
@@ -78,10 +79,15 @@ pub(crate) async fn credential(
 }
 
 /// Everything that a sealed credential is bound to (KEY-001).
-struct Bound([String; 5]);
+pub(crate) struct Bound([String; 5]);
 
 impl Bound {
-    fn new(project: ProjectId, vault: VaultId, id: CredentialId, auth: &AuthView) -> Self {
+    pub(crate) fn new(
+        project: ProjectId,
+        vault: VaultId,
+        id: CredentialId,
+        auth: &AuthView,
+    ) -> Self {
         Self([
             project.to_string(),
             vault.to_string(),
@@ -91,19 +97,28 @@ impl Bound {
         ])
     }
 
-    fn seal(&self, keys: &KeyRing, secrets: &AuthSecrets) -> Result<Vec<u8>, StoreError> {
+    /// The parts, outermost first.
+    pub(crate) fn owner(&self) -> [&str; 5] {
+        self.0.each_ref().map(String::as_str)
+    }
+
+    pub(crate) fn seal(
+        &self,
+        keys: &KeyRing,
+        secrets: &AuthSecrets,
+    ) -> Result<Vec<u8>, StoreError> {
         let plain = secrets
             .to_bytes()
             .ok_or_else(|| StoreError::Impossible("a credential is no text".to_owned()))?;
-        let owner = self.0.each_ref().map(String::as_str);
+        let owner = self.owner();
         Ok(keys.seal(
             &Binding::new(Purpose::VaultCredential, &owner),
             plain.expose(),
         )?)
     }
 
-    fn open(&self, keys: &KeyRing, sealed: &[u8]) -> Result<AuthSecrets, StoreError> {
-        let owner = self.0.each_ref().map(String::as_str);
+    pub(crate) fn open(&self, keys: &KeyRing, sealed: &[u8]) -> Result<AuthSecrets, StoreError> {
+        let owner = self.owner();
         let plain = keys.open(&Binding::new(Purpose::VaultCredential, &owner), sealed)?;
         let plain = Secret::new(plain.as_slice());
         AuthSecrets::from_bytes(plain.expose()).ok_or(StoreError::Corrupt {
@@ -327,13 +342,7 @@ impl Unit for ReplaceCredential {
             .map_err(|fault| UnitError::Refused(ReplaceRefusal::Fault(fault)))?;
         tx.forget_clock();
         credential.updated_at = tx.now().await?;
-        sqlx::query("UPDATE credentials SET auth = $2, sealed = $3, updated_at = $4 WHERE id = $1")
-            .bind(id)
-            .bind(to_json(&credential.auth)?)
-            .bind(bound.seal(&tx.keys, &secrets)?)
-            .bind(credential.updated_at.millis())
-            .execute(&mut *tx.conn)
-            .await?;
+        renewals::write(tx, &bound, self.id, &credential.auth, &secrets).await?;
         let operation = Operation::new("update", "credential", self.id).of(self.vault);
         record(tx, self.project, self.provenance.as_ref(), operation).await?;
         Ok(credential)

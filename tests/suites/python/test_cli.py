@@ -33,6 +33,25 @@ def test_projects_and_keys(core):
     assert core.raw("GET", "/v1/agents", key=key["key"])[0] == 401
 
 
+def test_projects_are_renamed_archived_and_summed_up(core):
+    # OPS-022, OPS-023, OPS-070
+    client = client_of(core)
+    session = client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": "none"}, input="count me")
+    settled(client, session.id)
+    by_project = json.loads(core.cli("summary", "--project", "default", "--json").stdout)
+    assert by_project[0]["sessions"]["total"] >= 1 and by_project[0]["usage"]["total_tokens"] > 0
+    (agent,) = [row for row in json.loads(core.cli("summary", "--by", "agent", "--json").stdout) if row["agent_id"] == session.agent.id]
+    assert (agent["sessions"]["total"], agent["coverage"]["ratio"]) == (1, 1.0)
+    assert "count me" not in core.cli("summary", "--by", "key").stdout
+    project = core.cli("project", "create", "to be renamed").stdout.strip()
+    core.cli("project", "rename", "to be renamed", "another name")
+    assert "another name" in core.cli("project", "list").stdout
+    key = json.loads(core.cli("key", "create", "--project", project, "--json").stdout)["key"]
+    core.cli("project", "archive", "another name")
+    assert core.raw("GET", "/v1/agents", key=key)[0] == 401
+    assert project in core.cli("summary").stdout, "an archived Project is still summed up"
+
+
 def test_the_default_model_is_shown_without_its_key(core):
     shown = core.cli("model", "show", "--json").stdout
     assert MODEL in shown and berth.MODEL_KEY not in shown

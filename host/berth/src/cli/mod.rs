@@ -15,9 +15,12 @@ mod log;
 mod model;
 mod plugin;
 mod project;
+mod secrets;
 mod serve;
 mod session;
 mod show;
+mod shown;
+mod summary;
 #[cfg(feature = "crash-points")]
 mod test_database;
 
@@ -61,9 +64,14 @@ enum Command {
     /// The model that a harness uses where an Agent or Session names none.
     #[command(subcommand)]
     Model(model::Command),
+    /// The key that seals what a Core stores.
+    #[command(subcommand)]
+    Secrets(secrets::Command),
     /// Sessions, as an operator sees them: states and causes, never content.
     #[command(subcommand)]
     Session(session::Command),
+    /// What Projects hold and use: Sessions by state, tokens as far as they were measured.
+    Summary(summary::Options),
     /// Plugins that this program has.
     #[command(subcommand)]
     Plugin(plugin::Command),
@@ -123,7 +131,9 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Key(command) => key::run(command).await,
         Command::Harness(command) => harness::run(command).await,
         Command::Model(command) => model::run(command).await,
+        Command::Secrets(command) => secrets::run(command).await,
         Command::Session(command) => session::run(command).await,
+        Command::Summary(options) => summary::run(options).await,
         Command::Plugin(command) => plugin::run(command).await,
         Command::Daemon(options) => daemon::run(options).await,
         Command::Doctor(options) => doctor::run(options).await,

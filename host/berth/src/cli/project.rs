@@ -1,10 +1,10 @@
 //! `berth project`: Projects, through `/core/v1` (OPS-020 to OPS-023).
 
-use super::client::Target;
+use super::client::{self, Target};
 use super::show;
 use clap::Subcommand;
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// What to do with Projects.
 #[derive(Debug, Subcommand)]
@@ -13,6 +13,22 @@ pub enum Command {
     Create {
         /// A label of 1 to 128 characters; labels may repeat.
         name: String,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Give a Project another name.
+    Rename {
+        /// The Project, by id or name.
+        project: String,
+        /// A label of 1 to 128 characters.
+        name: String,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Archive a Project for good: all of its keys are revoked, what it holds stays readable for administrators.
+    Archive {
+        /// The Project, by id or name.
+        project: String,
         #[command(flatten)]
         target: Target,
     },
@@ -30,15 +46,29 @@ pub enum Command {
 pub async fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Create { name, target } => {
-            let project = target
-                .core()?
-                .send(Method::POST, "/projects", Some(&json!({"name": name})))
-                .await?;
-            if target.json {
-                show::json(&project);
-            } else {
-                say!("{}", show::text(&project["id"]));
-            }
+            let body = json!({"name": name});
+            let core = target.core()?;
+            let project = core.send(Method::POST, "/projects", Some(&body)).await?;
+            told(&project, &target);
+        }
+        Command::Rename {
+            project,
+            name,
+            target,
+        } => {
+            let core = target.core()?;
+            let id = client::project(&core, Some(&project)).await?;
+            let path = format!("/projects/{id}");
+            let body = json!({"name": name});
+            let renamed = core.send(Method::POST, &path, Some(&body)).await?;
+            told(&renamed, &target);
+        }
+        Command::Archive { project, target } => {
+            let core = target.core()?;
+            let id = client::project(&core, Some(&project)).await?;
+            let path = format!("/projects/{id}/archive");
+            let archived = core.send(Method::POST, &path, None).await?;
+            told(&archived, &target);
         }
         Command::List { target } => {
             let projects = target.core()?.list("/projects").await?;
@@ -61,4 +91,13 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The Project that was changed.
+fn told(project: &Value, target: &Target) {
+    if target.json {
+        show::json(project);
+    } else {
+        say!("{}", show::text(&project["id"]));
+    }
 }

@@ -1,10 +1,10 @@
 //! `berth serve`: the Core, from an empty folder to a drained end.
 
 use super::expose::{self, Private};
-use super::log;
-use crate::data_dir::{self, HARNESSES, Lock, PLUGINS, Recorded, Secrets, read_secret};
+use super::{log, shown};
+use crate::data_dir::{self, HARNESSES, Lock, PLUGINS, Recorded, Secrets, read_secret, rotation};
 use anyhow::{Context, bail};
-use berth_core::{CoreSettings, Database, FirstProject, Ready, ShownSetting};
+use berth_core::{CoreSettings, Database, FirstProject, IssuerSettings, Ready, Unfinished};
 use clap::{Args, ValueEnum};
 use machine::sandbox::{Sandboxes, Settings};
 use sha2::{Digest, Sha256};
@@ -50,6 +50,12 @@ pub struct Options {
     /// Accept plain http model addresses on loopback. For development and tests.
     #[arg(long)]
     pub allow_loopback_model_urls: bool,
+    /// An HTTPS origin (`https://host:port`) whose OAuth token endpoints may be on a private network.
+    #[arg(long, value_name = "ORIGIN", value_delimiter = ',')]
+    pub oauth_trusted_origin: Vec<String>,
+    /// File with certificates (PEM) of further authorities for OAuth token endpoints.
+    #[arg(long, value_name = "FILE")]
+    pub oauth_ca_file: Option<PathBuf>,
     /// Harness ids that may be used; every installed one when left out.
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub harnesses: Vec<String>,
@@ -105,7 +111,7 @@ pub enum Isolation {
 
 impl Isolation {
     /// As it is written on the command line.
-    fn name(self) -> String {
+    pub(super) fn name(self) -> String {
         let value = self.to_possible_value();
         value.map_or_else(String::new, |value| value.get_name().to_owned())
     }
@@ -274,22 +280,66 @@ fn check(options: &Options) -> anyhow::Result<()> {
             options.listen
         );
     }
-    if let Some(url) = &options.database_url {
-        if !["postgres", "postgresql"].contains(&url.scheme()) {
-            bail!(
-                "--database-url must be a postgres:// URL; without it, SQLite in the data folder is used"
-            );
-        }
-        if url.password().is_some() {
-            bail!(
-                "--database-url must not hold a password (it would be visible in the process list); use --database-password-file"
-            );
-        }
-    }
+    check_database(options.database_url.as_ref())?;
     if let Some(path) = options.local_expose.iter().find(|path| !path.is_absolute()) {
         bail!("--local-expose {} must be an absolute path", path.display());
     }
+    issuers(options)?;
     Ok(())
+}
+
+/// What `--database-url` may be.
+///
+/// # Errors
+/// It names another kind of database, or holds a password.
+pub(super) fn check_database(url: Option<&url::Url>) -> anyhow::Result<()> {
+    let Some(url) = url else { return Ok(()) };
+    if !["postgres", "postgresql"].contains(&url.scheme()) {
+        bail!(
+            "--database-url must be a postgres:// URL; without it, SQLite in the data folder is used"
+        );
+    }
+    if url.password().is_some() {
+        bail!(
+            "--database-url must not hold a password (it would be visible in the process list); use --database-password-file"
+        );
+    }
+    Ok(())
+}
+
+/// The database that the flags mean.
+///
+/// # Errors
+/// The password file cannot be read.
+pub(super) fn database(url: Option<url::Url>, password: Option<&Path>) -> anyhow::Result<Database> {
+    let Some(url) = url else {
+        return Ok(Database::Sqlite);
+    };
+    let password = password.map(read_secret).transpose()?;
+    let url = url.into();
+    Ok(Database::Postgres { url, password })
+}
+
+/// Which OAuth issuers may be asked (OAU-011): an entry that is none stops the start.
+fn issuers(options: &Options) -> anyhow::Result<IssuerSettings> {
+    let origin = |text: &String| -> anyhow::Result<net::TrustedOrigin> {
+        text.parse()
+            .with_context(|| format!("--oauth-trusted-origin {text}"))
+    };
+    let mut settings = IssuerSettings {
+        trusted: options
+            .oauth_trusted_origin
+            .iter()
+            .map(origin)
+            .collect::<Result<_, _>>()?,
+        ..IssuerSettings::default()
+    };
+    if let Some(file) = &options.oauth_ca_file {
+        let read = || format!("--oauth-ca-file {}", file.display());
+        let pem = std::fs::read(file).with_context(read)?;
+        settings.authorities = net::Authorities::parse(&pem).with_context(read)?;
+    }
+    Ok(settings)
 }
 
 /// Settings of a Core on a folder that has had its first start, without taking the folder.
@@ -315,7 +365,8 @@ fn settings(options: Options, folder: &Path, secrets: Secrets) -> anyhow::Result
             "Environments on this machine are NOT isolated (--local-isolation none): an agent can read whatever this Core can read, its keys included"
         );
     }
-    let shown = shown(&options, &Options::defaults()?);
+    let shown = shown::shown(&options, &Options::defaults()?);
+    let issuers = issuers(&options)?;
     let mut sandboxes = sandbox_settings(&options, folder)?;
     let mut private = vec![
         Private::new("the data folder, which holds keys,", folder),
@@ -351,17 +402,15 @@ fn settings(options: Options, folder: &Path, secrets: Secrets) -> anyhow::Result
         .filter_map(|provider| provider.manifest.machine);
     let system: Vec<String> = shows.flat_map(|machine| machine.system).collect();
     expose::check(&options.local_expose, &system, &private)?;
-    let database = match options.database_url {
-        Some(url) => Database::Postgres {
-            url: url.into(),
-            password: options
-                .database_password_file
-                .as_deref()
-                .map(read_secret)
-                .transpose()?,
-        },
-        None => Database::Sqlite,
-    };
+    let password = options.database_password_file.as_deref();
+    let database = database(options.database_url, password)?;
+    let unfinished_rotation = secrets.former_key.map(|former_key| {
+        let folder = folder.to_path_buf();
+        Unfinished {
+            former_key,
+            complete: Box::new(move || rotation::complete(&folder)),
+        }
+    });
     Ok(CoreSettings {
         shown,
         listen: options.listen,
@@ -369,6 +418,7 @@ fn settings(options: Options, folder: &Path, secrets: Secrets) -> anyhow::Result
         data_dir: folder.to_path_buf(),
         database,
         credential_key: secrets.credential_key,
+        unfinished_rotation,
         core_key_digests: vec![Sha256::digest(secrets.core_key.expose()).into()],
         installation: secrets.installation,
         first_project: secrets.api_key.map(|key| FirstProject {
@@ -387,6 +437,7 @@ fn settings(options: Options, folder: &Path, secrets: Secrets) -> anyhow::Result
             3600 * u64::from(options.write_audit_retention_hours),
         ),
         allow_loopback_model_urls: options.allow_loopback_model_urls,
+        issuers,
         drain: Duration::from_secs(options.drain_seconds),
         max_connections: options.max_connections,
         harness_dir,
@@ -397,73 +448,6 @@ fn settings(options: Options, folder: &Path, secrets: Secrets) -> anyhow::Result
         sandboxes,
         owner: secrets.owner,
     })
-}
-
-/// Every setting with its default, as `GET /core/v1/installation` shows it. Only an address of a database may hide something.
-fn shown(options: &Options, defaults: &Options) -> Vec<ShownSetting> {
-    type Read = fn(&Options) -> Option<String>;
-    fn path(path: &Path) -> String {
-        path.display().to_string()
-    }
-    let rows: [(&'static str, bool, Read); 19] = [
-        ("data-dir", false, |o| Some(path(&o.data_dir))),
-        ("listen", false, |o| Some(o.listen.to_string())),
-        ("database-url", true, |o| {
-            o.database_url.as_ref().map(ToString::to_string)
-        }),
-        ("database-password-file", false, |o| {
-            o.database_password_file.as_deref().map(path)
-        }),
-        ("public-url", false, |o| {
-            o.public_url.as_ref().map(ToString::to_string)
-        }),
-        ("local-isolation", false, |o| Some(o.local_isolation.name())),
-        ("allow-local-provider-on-network", false, |o| {
-            Some(o.allow_local_provider_on_network.to_string())
-        }),
-        ("local-expose", false, |o| {
-            let list: Vec<_> = o.local_expose.iter().map(|one| path(one)).collect();
-            (!list.is_empty()).then(|| list.join(","))
-        }),
-        ("allow-loopback-model-urls", false, |o| {
-            Some(o.allow_loopback_model_urls.to_string())
-        }),
-        ("harnesses", false, |o| {
-            (!o.harnesses.is_empty()).then(|| o.harnesses.join(","))
-        }),
-        ("default-harness", false, |o| o.default_harness.clone()),
-        ("allow-native-plugins", false, |o| {
-            Some(o.allow_native_plugins.to_string())
-        }),
-        ("execution-concurrency", false, |o| {
-            Some(o.execution_concurrency.to_string())
-        }),
-        ("executor-idle-seconds", false, |o| {
-            Some(o.executor_idle_seconds.to_string())
-        }),
-        ("write-audit-retention-hours", false, |o| {
-            Some(o.write_audit_retention_hours.to_string())
-        }),
-        ("drain-seconds", false, |o| {
-            Some(o.drain_seconds.to_string())
-        }),
-        ("max-connections", false, |o| {
-            Some(o.max_connections.to_string())
-        }),
-        ("log-level", false, |o| Some(o.log.log_level.clone())),
-        ("log-format", false, |o| {
-            let name = o.log.log_format.to_possible_value();
-            name.map(|name| name.get_name().to_owned())
-        }),
-    ];
-    rows.into_iter()
-        .map(|(key, sensitive, read)| ShownSetting {
-            key,
-            value: read(options),
-            default: read(defaults),
-            sensitive,
-        })
-        .collect()
 }
 
 /// The address that this machine reaches the Core under.
@@ -540,22 +524,6 @@ mod tests {
     }
 
     #[test]
-    fn every_setting_is_shown() {
-        // OPS-082
-        let options = Options::defaults().unwrap();
-        let shown: Vec<_> = shown(&options, &options)
-            .iter()
-            .map(|one| one.key)
-            .collect();
-        let command = <Options as Args>::augment_args(clap::Command::new("berth"));
-        let flags: Vec<_> = command
-            .get_arguments()
-            .filter_map(|flag| flag.get_long())
-            .collect();
-        assert_eq!(shown, flags);
-    }
-
-    #[test]
     fn settings_that_do_not_fit_together_are_refused_before_anything_is_written() {
         assert_eq!(refusal(&[]), "");
         assert!(refusal(&["--listen", "0.0.0.0:1"]).contains("--public-url"));
@@ -590,5 +558,17 @@ mod tests {
             refusal(&["--database-url", "postgres://u:p@x/y"]).contains("--database-password-file")
         );
         assert!(refusal(&["--local-expose", "relative"]).contains("absolute"));
+        // OAU-011
+        assert!(
+            refusal(&["--oauth-trusted-origin", "http://idp.test"]).contains("http://idp.test")
+        );
+        assert_eq!(
+            refusal(&[
+                "--oauth-trusted-origin",
+                "https://idp.test:8443,https://b.test"
+            ]),
+            ""
+        );
+        assert!(refusal(&["--oauth-ca-file", "/nonexistent.pem"]).contains("/nonexistent.pem"));
     }
 }

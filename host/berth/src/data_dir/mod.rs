@@ -6,14 +6,16 @@
 //! D/api-key          the first Project's key                 D/lock         held by the running Core
 //! D/installation-id  ties database and folder together       D/harnesses/   installed harness programs
 //! D/owner-id         which Core of the database this one is
+//! D/credential.key.former  the key before it, while a rotation is not complete
 //!                                                            D/plugins/     plugin files and what they were granted
 //! ```
 
 mod lock;
+pub mod rotation;
 mod secrets;
 
 pub use lock::{Lock, Recorded, record, recorded};
-pub use secrets::{CORE_KEY, Secrets, read_secret};
+pub use secrets::{CORE_KEY, INSTALLATION, Secrets, read_secret};
 
 use anyhow::{Context, bail};
 use std::fs::{DirBuilder, OpenOptions};

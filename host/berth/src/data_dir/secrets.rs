@@ -1,6 +1,6 @@
 //! The secrets of an installation: made once, on the first start, and never again (OPS-130, OPS-140).
 
-use super::publish;
+use super::{publish, rotation};
 use anyhow::{Context, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 
 /// File of the Core key.
 pub const CORE_KEY: &str = "core-key";
-const CREDENTIAL_KEY: &str = "credential.key";
+pub(super) const CREDENTIAL_KEY: &str = "credential.key";
 const API_KEY: &str = "api-key";
 const DATABASE: &str = "berth.db";
 /// Written last: a folder that has it has had its first start.
-const INSTALLATION: &str = "installation-id";
+pub const INSTALLATION: &str = "installation-id";
 /// Stands for this folder among the Cores of one database. Made again when it is missing: it proves less then, not more.
 const OWNER: &str = "owner-id";
 
@@ -23,6 +23,8 @@ const OWNER: &str = "owner-id";
 pub struct Secrets {
     /// The service key, 32 bytes.
     pub credential_key: Secret,
+    /// The service key before it, while a rotation is not complete.
+    pub former_key: Option<Secret>,
     /// The Core key.
     pub core_key: Secret,
     /// Who we are.
@@ -50,25 +52,16 @@ impl Secrets {
                 folder.display()
             );
         }
-        let credential = kept_secret(
+        let credential_key = service_key(
             &folder.join(CREDENTIAL_KEY),
             "the service key is missing; without it the stored secrets cannot be opened, so put the file back from the back-up of this folder",
         )?;
-        let bytes = STANDARD
-            .decode(credential.expose())
-            .ok()
-            .filter(|bytes| bytes.len() == 32)
-            .with_context(|| {
-                format!(
-                    "{} is not 32 bytes in Base64",
-                    folder.join(CREDENTIAL_KEY).display()
-                )
-            })?;
         let installation = std::fs::read_to_string(folder.join(INSTALLATION))
             .with_context(|| format!("cannot read {}", folder.join(INSTALLATION).display()))?;
         let api_key_file = folder.join(API_KEY);
         Ok(Self {
-            credential_key: Secret::new(bytes),
+            credential_key,
+            former_key: rotation::former(folder)?,
             core_key: core_key(folder)?,
             installation: installation.trim().parse().map_err(|_| {
                 anyhow::anyhow!("{} is no UUID", folder.join(INSTALLATION).display())
@@ -82,6 +75,20 @@ impl Secrets {
             api_key_file,
         })
     }
+}
+
+/// A file of a service key (KEY-004).
+pub(super) fn service_key(path: &Path, missing: &str) -> anyhow::Result<Secret> {
+    let text = kept_secret(path, missing)?;
+    let bytes = STANDARD.decode(text.expose());
+    let bytes = bytes.ok().filter(|bytes| bytes.len() == 32);
+    let bytes = bytes.with_context(|| format!("{} is not 32 bytes in Base64", path.display()))?;
+    Ok(Secret::new(bytes))
+}
+
+/// The text of a new service key.
+pub(super) fn new_service_key() -> anyhow::Result<Secret> {
+    Ok(Secret::from(STANDARD.encode(random()?)))
 }
 
 fn owner(folder: &Path) -> anyhow::Result<OwnerId> {
@@ -131,7 +138,7 @@ fn make_all(folder: &Path, holds_database: bool) -> anyhow::Result<()> {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         result => result.with_context(|| format!("cannot write {}", folder.join(name).display())),
     };
-    make(CREDENTIAL_KEY, STANDARD.encode(random()?).as_bytes())?;
+    make(CREDENTIAL_KEY, new_service_key()?.expose())?;
     make(CORE_KEY, key::core_key(random()?).expose())?;
     make(API_KEY, key::api_key(random()?).expose())?;
     if holds_database {

@@ -1,10 +1,12 @@
 //! From the frozen configuration of a Session to what `execution_prepare` carries (RP-10.14, RP-10.16).
 
-use domain::agent::tools::Tool;
+use domain::CredentialId;
+use domain::agent::tools::{ConnectionOrigin, Tool, Transport};
 use domain::agent::{AgentConfiguration, Verbosity};
 use domain::configuration::{EnvironmentConfiguration, SessionConfiguration};
 use domain::run::{
-    ExecutionConfiguration, History, Model, ModelOptions, PermissionPolicy, ToolControls, Workspace,
+    ExecutionConfiguration, History, McpOrigin, McpServer, McpTransport, Model, ModelOptions,
+    PermissionPolicy, ToolControls, Workspace,
 };
 use store::configurations::ConfigurationSecrets;
 
@@ -44,10 +46,46 @@ pub(super) fn execution_configuration(
         output_schema: None,
         functions: Vec::new(),
         controls: controls(agent),
-        mcp: Vec::new(),
+        mcp: servers(agent),
+        bearers: Vec::new(),
         subagents: None,
         permissions: PermissionPolicy::Allow,
     }
+}
+
+/// The declared MCP servers; the Runtime resolves them (RP-10.14).
+fn servers(agent: &AgentConfiguration) -> Vec<McpServer> {
+    let server = |tool: &Tool| {
+        let Tool::Mcp(server) = tool else { return None };
+        let named = server.credential_id.as_ref();
+        let transport = match &server.transport {
+            Transport::Http { server_url, .. } => McpTransport::Http {
+                url: server_url.clone(),
+                credential: named.map(|id| id.parse().unwrap_or(CredentialId::NEVER)),
+            },
+            Transport::Stdio {
+                command,
+                args,
+                env_vars,
+                ..
+            } => McpTransport::Stdio {
+                command: command.clone(),
+                args: args.clone(),
+                variables: env_vars.clone(),
+            },
+        };
+        Some(McpServer {
+            label: server.server_label.clone(),
+            transport,
+            connection_origin: match server.connection_origin {
+                ConnectionOrigin::Service => McpOrigin::Service,
+                ConnectionOrigin::Environment => McpOrigin::Environment,
+            },
+            allowed_tools: server.allowed_tools.clone(),
+            required: server.required,
+        })
+    };
+    agent.tools.iter().filter_map(server).collect()
 }
 
 /// Only explicit options travel: omitted, null and `medium` verbosity are one configuration (S-ADM-2).

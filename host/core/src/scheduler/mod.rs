@@ -5,6 +5,7 @@
 //! - [`tick`]: due reservations and the scans that find Sessions with work (SC-3.1 to SC-3.4);
 //! - [`actors`], [`actor`], [`perform`], [`journal`], [`capture`]: one Session from waiting input to the end of its Turn;
 //!   [`again`]: what is asked of the database a second time;
+//! - [`authorize`]: the Credentials of its MCP servers, opened and renewed before a preparation;
 //! - [`connections`]: what a Runtime is told as soon as it connects: releases it owes, the binding of its Environment;
 //! - [`initialize`]: the one preparation of an Environment; [`allocate`]: hosted compute; [`sweep`]: deleted Sessions;
 //! - [`engine_host`]: the one Runtime for Sessions without an Environment.
@@ -13,6 +14,7 @@ mod actor;
 mod actors;
 mod again;
 mod allocate;
+mod authorize;
 mod bootstrap;
 mod capture;
 mod configuration;
@@ -42,6 +44,7 @@ use url::Url;
 
 use crate::peer::Peers;
 use actors::Actors;
+use authorize::Authorizer;
 use slots::Slots;
 
 pub use engine_host::{EngineHost, EngineHostSettings};
@@ -67,6 +70,7 @@ struct Shared {
     stop: CancellationToken,
     /// The process drains but still owns the lease: what is in flight may be settled (SC-2.9).
     draining: CancellationToken,
+    authorizer: Authorizer,
     slots: Slots,
     initializing: Slots,
     /// Wakes of the loops.

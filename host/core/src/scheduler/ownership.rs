@@ -15,10 +15,12 @@ use tokio_util::task::TaskTracker;
 use url::Url;
 
 use super::actors::Actors;
+use super::authorize::Authorizer;
 use super::engine_host::EngineHost;
 use super::hosting::Hosting;
 use super::slots::Slots;
 use super::{Shared, allocate, connections, initialize, sweep, tick};
+use crate::issuers::Issuers;
 use crate::peer::Peers;
 
 /// How often a process without the lease asks for it.
@@ -62,6 +64,8 @@ pub struct Scheduler {
     pub hosting: Option<Arc<Hosting>>,
     /// The Runtime for Sessions without an Environment.
     pub engine_host: Arc<EngineHost>,
+    /// Where OAuth grants are renewed.
+    pub(crate) issuers: Issuers,
     /// Figures and identities.
     pub settings: SchedulerSettings,
 }
@@ -80,6 +84,7 @@ pub async fn run(
         blobs,
         hosting,
         engine_host,
+        issuers,
         settings,
     } = scheduler;
     while !stop.is_cancelled() {
@@ -108,6 +113,7 @@ pub async fn run(
             runtime_url: settings.runtime_url.clone(),
             stop: CancellationToken::new(),
             draining: stop.clone(),
+            authorizer: Authorizer::new(issuers.clone()),
             slots: Slots::new(settings.concurrency),
             initializing: Slots::new(settings.concurrency),
             scan: tokio::sync::Notify::new(),
@@ -163,6 +169,7 @@ async fn own(
     shared.stop.cancel();
     actors.ended().await;
     loops.wait().await;
+    shared.authorizer.settled().await;
     if still_ours {
         // The sockets close as `core_shutdown`; the last observations need the lease.
         shared.peers.shut_down().await;

@@ -52,7 +52,7 @@ pub struct Model {
 fn write_secret<S: Serializer>(secret: &Secret, serializer: S) -> Result<S::Ok, S::Error> {
     let text = secret
         .as_str()
-        .ok_or_else(|| serde::ser::Error::custom("a provider key is UTF-8 text"))?;
+        .ok_or_else(|| serde::ser::Error::custom("a key or token is UTF-8 text"))?;
     serializer.serialize_str(text)
 }
 
@@ -60,7 +60,7 @@ fn read_secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Secret, D::
     let text = String::deserialize(deserializer)?;
     // MDL-003
     if text.is_empty() || text.len() > 16 * 1024 || text.contains(['\0', '\r', '\n']) {
-        return Err(de::Error::custom("not a usable provider key"));
+        return Err(de::Error::custom("not a usable key or token"));
     }
     Ok(Secret::from(text))
 }
@@ -198,6 +198,17 @@ pub struct McpServer {
     pub required: bool,
 }
 
+/// The token of one Credential. A harness gets nothing else of it (OAU-009).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct McpBearer {
+    /// The Credential, as declarations name it.
+    pub credential: CredentialId,
+    /// Its token.
+    #[serde(serialize_with = "write_secret", deserialize_with = "read_secret")]
+    pub token: Secret,
+}
+
 /// What is answered when the harness asks for permission; no question reaches Core (TRN-013).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -242,6 +253,9 @@ pub struct ExecutionConfiguration {
     pub controls: ToolControls,
     /// MCP declarations.
     pub mcp: Vec<McpServer>,
+    /// Tokens of the Credentials that they name, opened for this request alone (SEL-019).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bearers: Vec<McpBearer>,
     /// Most Subagents at once; none = their tools are removed (S-SUB-1).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subagents: Option<u32>,
@@ -250,15 +264,17 @@ pub struct ExecutionConfiguration {
 }
 
 impl ExecutionConfiguration {
-    /// An Executor made from this one serves `other`: all is equal but the history, which the Executor already has open
-    /// (RP-10.2, RP-10.17).
+    /// An Executor made from this one serves `other`: all is equal but the history, which the Executor already has open, and
+    /// tokens, which end before the Session does (RP-10.2, RP-10.17).
     pub fn serves(&self, other: &Self) -> bool {
+        self.lasting() == other.lasting()
+    }
+
+    fn lasting(&self) -> Self {
         Self {
             history: History::Fresh,
+            bearers: Vec::new(),
             ..self.clone()
-        } == Self {
-            history: History::Fresh,
-            ..other.clone()
         }
     }
 }
@@ -304,6 +320,30 @@ mod tests {
         let mut other_key = configuration();
         other_key.model.as_mut().unwrap().api_key = Secret::from("sk-other".to_owned());
         assert!(!made_from.serves(&other_key));
+    }
+
+    #[test]
+    fn a_renewed_token_leaves_the_configuration_the_same() {
+        // OAU-009
+        let bearer = |token: &str| McpBearer {
+            credential: CredentialId::NEVER,
+            token: Secret::from(token.to_owned()),
+        };
+        let old = ExecutionConfiguration {
+            bearers: vec![bearer("canary-old")],
+            ..configuration()
+        };
+        let new = ExecutionConfiguration {
+            bearers: vec![bearer("canary-new")],
+            ..configuration()
+        };
+        assert!(old.serves(&new) && old != new);
+        assert!(!format!("{old:?}").contains("canary"));
+        let written = serde_json::to_string(&old).unwrap();
+        assert_eq!(
+            serde_json::from_str::<ExecutionConfiguration>(&written).unwrap(),
+            old
+        );
     }
 
     #[test]

@@ -19,8 +19,8 @@ pub use capability::{
     Abilities, Capability, CapabilityFlags, EXECUTION_NEEDS, PerPlacement, Placement, Support,
 };
 pub use configuration::{
-    ExecutionConfiguration, Function, History, McpOrigin, McpServer, McpTransport, Model,
-    ModelOptions, ModelProtocol, PermissionPolicy, ToolControls, Workspace,
+    ExecutionConfiguration, Function, History, McpBearer, McpOrigin, McpServer, McpTransport,
+    Model, ModelOptions, ModelProtocol, PermissionPolicy, ToolControls, Workspace,
 };
 pub use declaration::{
     Cancellation, Conflict, DeclarationHash, FunctionLimits, HarnessDeclaration, HarnessId,

@@ -3,6 +3,7 @@
 
 mod auth;
 mod parse;
+mod refresh;
 mod replace;
 mod select;
 
@@ -11,6 +12,7 @@ use crate::{CredentialId, Timestamp, VaultId};
 
 pub use auth::{AuthSecrets, AuthView, RefreshSecrets, RefreshView, TokenMethod};
 pub use parse::{CredentialCreation, VaultCreation};
+pub use refresh::{EXCHANGE_WITHIN, Exchange, Grant, NoGrant, Readiness, Unusable, readiness};
 pub use replace::{AuthPatch, RefreshPatch, ReplaceFault};
 pub use select::{SelectFault, echoed, select};
 

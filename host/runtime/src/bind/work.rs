@@ -199,7 +199,14 @@ impl Task {
 
     fn prepare(&mut self, prepare_id: PrepareId, configuration: ExecutionConfiguration) {
         match self.admissible(&configuration) {
-            Ok(()) => self.waiting = Some((prepare_id, configuration)),
+            Ok(()) => {
+                // A native program keeps the tokens that it was started with: renewed ones need a new one.
+                let renewed = |live: &Live| live.configuration.bearers != configuration.bearers;
+                if self.live.as_ref().is_some_and(renewed) {
+                    self.close_executor(None);
+                }
+                self.waiting = Some((prepare_id, configuration));
+            }
             Err(code) => self.send(Command::PrepareFailed {
                 prepare_id,
                 code,

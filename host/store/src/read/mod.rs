@@ -7,6 +7,7 @@ mod library;
 mod list;
 mod records;
 mod sessions;
+mod summary;
 mod templates;
 mod vaults;
 mod work;
@@ -16,6 +17,7 @@ pub use history::{EnvironmentRecord, TurnRecord};
 pub use list::{List, ListError, Order, Page};
 pub use records::{Record, RecordFilter, RecordedKey};
 pub use sessions::{CreationRecord, SessionRecord};
+pub use summary::{Assets, Group, Grouping};
 pub use work::{DueReservation, EnvironmentWork, PendingInput, QueuedTurn};
 
 use crate::{
@@ -38,7 +40,7 @@ impl Store {
 }
 
 impl Reader<'_> {
-    async fn connection(&self) -> Result<Lent, StoreError> {
+    pub(crate) async fn connection(&self) -> Result<Lent, StoreError> {
         self.store.inner.readers.connection().await
     }
 

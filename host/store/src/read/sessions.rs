@@ -44,13 +44,24 @@ pub struct CreationRecord {
     pub session: SessionId,
 }
 
-/// Everything that a record needs, in one statement; `s` is the Session.
-macro_rules! record_columns {
+/// What the status of a Session depends on but its calls; `s` is the Session.
+macro_rules! state_columns {
     () => {
-        "s.body AS session, s.last_event AS last_event, c.body AS configuration, \
+        "s.body AS session, \
          (SELECT e.body FROM environments e WHERE e.session_id = s.id) AS environment, \
          (SELECT r.body FROM reservations r WHERE r.session_id = s.id ORDER BY r.work_seq DESC LIMIT 1) AS reservation, \
          (SELECT t.body FROM turns t WHERE t.session_id = s.id ORDER BY t.work_seq DESC LIMIT 1) AS turn"
+    };
+}
+pub(super) use state_columns;
+
+/// Everything that a record needs, in one statement; `c` is the Session's configuration.
+macro_rules! record_columns {
+    () => {
+        concat!(
+            state_columns!(),
+            ", s.last_event AS last_event, c.body AS configuration"
+        )
     };
 }
 
@@ -236,20 +247,25 @@ async fn record(
     row.map(|row| read_record(&row)).transpose()
 }
 
-fn read_record(row: &AnyRow) -> Result<SessionRecord, StoreError> {
+/// Reads [`state_columns`].
+pub(super) fn read_state(row: &AnyRow) -> Result<SessionState, StoreError> {
     let session: Session = json_column(row, "sessions", "session")?;
     let environment: Option<Environment> =
         optional_json_column(row, "environments", "environment")?;
     let reservation: Option<Reservation> =
         optional_json_column(row, "reservations", "reservation")?;
     let turn: Option<Turn> = optional_json_column(row, "turns", "turn")?;
+    Ok(SessionState {
+        environment,
+        reservation,
+        turn,
+        ..SessionState::of(session)
+    })
+}
+
+fn read_record(row: &AnyRow) -> Result<SessionRecord, StoreError> {
     Ok(SessionRecord {
-        state: SessionState {
-            environment,
-            reservation,
-            turn,
-            ..SessionState::of(session)
-        },
+        state: read_state(row)?,
         configuration: json_column(row, "configurations", "configuration")?,
         last_event: count_column(row, "sessions", "last_event")?,
     })

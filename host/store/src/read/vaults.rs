@@ -9,7 +9,12 @@ use super::{
     Reader,
     list::{List, ListError, Page, list_sql, page},
 };
-use crate::{error::StoreError, vaults};
+use crate::{
+    error::StoreError,
+    renewals::{self, CredentialUse, Opened, UseFault},
+    tx::read_clock,
+    vaults,
+};
 
 impl Reader<'_> {
     /// A Vault of a Project.
@@ -84,6 +89,19 @@ impl Reader<'_> {
         .fetch_all(&mut *conn)
         .await?;
         rows.iter().map(vaults::read_credential).collect()
+    }
+
+    /// Opens the Credential of a Session's server, at the point of use (SEL-019).
+    ///
+    /// # Errors
+    /// What the database says; a secret that does not open.
+    pub async fn open_credential(
+        &self,
+        wanted: &CredentialUse,
+    ) -> Result<Result<Opened, UseFault>, StoreError> {
+        let mut conn = self.connection().await?;
+        let now = read_clock(&mut conn, self.store.inner.dialect).await?;
+        renewals::open(&mut conn, self.store.keys(), wanted, now).await
     }
 
     /// The Credentials of a Vault by creation, of one status if named.

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, pin::Pin};
 use berth_store::{
     LeaseToken, ReleaseLease, RenewLease, Store, StoreError, Unit, WriteError,
     provider_state::{PutProviderState, StateKey},
+    renewals::{BeginRenewal, CredentialUse},
     testing::TestDatabase,
     units::{
         allocation::{
@@ -119,6 +120,7 @@ both! {
         };
         let claim = Fixture::claim(machine);
         let promote = reservation::Promote { reservation_id, claim, generation: machine.generation };
+        let credential = CredentialUse { project: fixture.project, attached: Vec::new(), id: id(), server_url: String::new() };
         let observe = Observe::Registered { connection_id: id(), key_id: None };
         let table: BTreeMap<_, _> = [
             row(RenewLease),
@@ -153,6 +155,7 @@ both! {
             row(SweepDeleted),
             row(TrimEvents),
             row(PruneWriteOperations { retention_ms: 0, most: 1 }),
+            row(BeginRenewal { wanted: credential }),
             row(PutProviderState { key: provider, value: Some("v".to_owned().into()) }),
             row(ReleaseLease),
         ]

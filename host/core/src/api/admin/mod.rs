@@ -4,5 +4,7 @@ pub(crate) mod archives;
 pub(crate) mod diagnostics;
 pub(crate) mod installation;
 pub(crate) mod models;
+mod parameters;
 pub(crate) mod projects;
 pub(crate) mod records;
+pub(crate) mod summary;

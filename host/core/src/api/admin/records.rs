@@ -1,14 +1,12 @@
 //! Provenance and audit (OPS-060 to OPS-068): who wrote what, newest first.
 
-use std::collections::HashMap;
-
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use domain::{ProjectId, Timestamp};
-use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use store::read::{Record, RecordFilter};
 
+use super::parameters::{MOST, Query, limit, query, time};
 use super::projects::{existing, rfc3339};
 use crate::api::call::{Call, Reply};
 use crate::api::error::{AdminError, ApiError};
@@ -16,7 +14,6 @@ use crate::api::failure::read_failed;
 
 /// Records of a page where nothing else is said.
 const LIMIT: u32 = 50;
-const MOST: u32 = 100;
 
 #[derive(Serialize)]
 struct PageJson {
@@ -133,50 +130,18 @@ pub(crate) async fn resource_owners(call: Call) -> Result<Reply, ApiError> {
     })
 }
 
-/// Known parameters, each once and not empty (OPS-065).
-fn query(call: &Call, known: &[&str]) -> Result<HashMap<String, String>, ApiError> {
-    let mut found = HashMap::new();
-    let query = call.parts.uri.query().unwrap_or_default();
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let (key, value) = pair.split_once('=').ok_or(AdminError::Request)?;
-        let value = value.replace('+', " ");
-        let value = percent_decode_str(&value).decode_utf8();
-        let value = value.map_err(|_| AdminError::Request)?.into_owned();
-        let fits = known.contains(&key) && !value.is_empty() && !value.contains('\0');
-        if !fits || found.insert(key.to_owned(), value).is_some() {
-            return Err(AdminError::Request.into());
-        }
-    }
-    Ok(found)
-}
-
-fn filter(query: &HashMap<String, String>) -> Result<RecordFilter, AdminError> {
+fn filter(query: &Query) -> Result<RecordFilter, AdminError> {
     let text = |name: &str| query.get(name).cloned();
-    let time = |name: &str| -> Result<Option<Timestamp>, AdminError> {
-        let Some(text) = query.get(name) else {
-            return Ok(None);
-        };
-        let at: jiff::Timestamp = text.parse().map_err(|_| AdminError::Request)?;
-        Ok(Some(Timestamp::from_millis(at.as_millisecond())))
-    };
-    let limit = match query.get("limit") {
-        None => LIMIT,
-        Some(text) => {
-            let limit: u32 = text.parse().map_err(|_| AdminError::Request)?;
-            let fits = (1..=MOST).contains(&limit);
-            fits.then_some(limit).ok_or(AdminError::Request)?
-        }
-    };
     let after = query.get("cursor").map(|text| position(text)).transpose()?;
     Ok(RecordFilter {
         key_id: text("key_id"),
         action: text("action"),
         resource_type: text("resource_type"),
         resource_id: text("resource_id"),
-        created_after: time("created_after")?,
-        created_before: time("created_before")?,
+        created_after: time(query, "created_after")?,
+        created_before: time(query, "created_before")?,
         after,
-        limit,
+        limit: limit(query, LIMIT)?,
     })
 }
 

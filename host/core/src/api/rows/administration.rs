@@ -7,7 +7,7 @@ use crate::api::{admin, history, sessions};
 /// The rows.
 pub(super) fn rows() -> Vec<Route> {
     use Verb::{Delete, Get, Post, Put};
-    use admin::{archives, diagnostics, installation, models, projects, records};
+    use admin::{archives, diagnostics, installation, models, projects, records, summary};
     let row = |verb, path, shapes, handler| Route::new(verb, path, Space::Admin, shapes, handler);
     const MODEL: &str = "/core/v1/harnesses/{harness_id}/model-configuration";
     vec![
@@ -130,6 +130,12 @@ pub(super) fn rows() -> Vec<Route> {
             "/core/v1/projects/{project_id}/resource-owners",
             ("", "ResourceOwners"),
             handler!(records::resource_owners),
+        ),
+        row(
+            Get,
+            "/core/v1/summary",
+            ("", "Summary"),
+            handler!(summary::read),
         ),
         row(
             Get,

@@ -369,3 +369,124 @@ async fn an_operator_reads_the_facts_of_the_installation(database: TestDatabase)
     );
     assert!(!read.body.contains("canary"));
 }
+
+both!(a_summary_counts_sessions_by_project_agent_and_key);
+async fn a_summary_counts_sessions_by_project_agent_and_key(database: TestDatabase) {
+    // OPS-070, OPS-071
+    let fixture = Fixture::on(database).await;
+    fixture.default_model().await;
+    let agent = fixture.post("/v1/agents", r#"{"model":"m"}"#).await.json()["id"].clone();
+    let agent = agent.as_str().unwrap();
+    let saved = format!(r#"{{"environment":{{"type":"openai_hosted"}},"agent_id":"{agent}"}}"#);
+    for _ in 0..2 {
+        fixture.session(&saved).await;
+    }
+    fixture
+        .session(r#"{"environment":{"type":"none"},"input":"x"}"#)
+        .await;
+    let gone = fixture.session(&saved).await;
+    let path = format!("/v1/agents/sessions/{gone}");
+    let deleted = fixture
+        .send("DELETE", &path, Some(&fixture.key), None)
+        .await;
+    assert_eq!(deleted.status, 200, "{}", deleted.body);
+    fixture.file("f", b"x").await;
+    let get = async |query: &str| {
+        let path = format!("/core/v1/summary{query}");
+        fixture.send("GET", &path, Some(CORE_KEY), None).await
+    };
+    let project = fixture.project.to_string();
+    let all = get(&format!("?project_id={project}")).await;
+    assert_eq!(all.status, 200, "{}", all.body);
+    let all = all.json();
+    let row = &all["data"][0];
+    assert_eq!(
+        (
+            row["project_id"].as_str(),
+            all["data"].as_array().unwrap().len()
+        ),
+        (Some(project.as_str()), 1)
+    );
+    assert_eq!(
+        row["sessions"].to_string(),
+        r#"{"total":3,"idle":2,"in_progress":1,"requires_action":0,"failed":0}"#
+    );
+    assert_eq!(
+        row["assets"].to_string(),
+        r#"{"agents":1,"environment_templates":0,"files":1,"skills":0,"vaults":0}"#
+    );
+    assert_eq!(
+        row["coverage"].to_string(),
+        r#"{"measured_sessions":0,"total_sessions":3,"ratio":0.0}"#
+    );
+    assert_eq!(row["usage"]["total_tokens"], 0);
+    assert!(
+        row["last_active_at"].is_string() && row["agent_id"].is_null() && row["key_id"].is_null()
+    );
+
+    let by_agent = get(&format!("?project_id={project}&group_by=agent"))
+        .await
+        .json();
+    let rows = by_agent["data"].as_array().unwrap();
+    let of_saved = rows.iter().find(|row| row["agent_id"] == agent).unwrap();
+    assert_eq!((rows.len(), &of_saved["sessions"]["total"]), (2, &2.into()));
+    let by_key = get(&format!("?project_id={project}&group_by=key"))
+        .await
+        .json();
+    assert_eq!(by_key["data"][0]["key_id"], fixture.key_id.to_string());
+    assert_eq!(by_key["data"][0]["sessions"]["total"], 3);
+
+    // Sessions of a time: from inclusive, until exclusive.
+    let none = get(&format!(
+        "?project_id={project}&created_before=2020-01-01T00:00:00Z"
+    ))
+    .await
+    .json();
+    assert_eq!(none["data"][0]["sessions"]["total"], 0);
+    assert_eq!(
+        none["data"][0]["coverage"]["ratio"],
+        serde_json::Value::Null
+    );
+    let since = get(&format!(
+        "?project_id={project}&created_after=2020-01-01T00:00:00Z"
+    ))
+    .await
+    .json();
+    assert_eq!(since["data"][0]["sessions"]["total"], 3);
+
+    // Pages over Projects visit each once, in both directions.
+    for order in ["asc", "desc"] {
+        let (mut seen, mut after) = (Vec::new(), String::new());
+        loop {
+            let page = get(&format!("?limit=1&order={order}{after}")).await.json();
+            let id = page["data"][0]["project_id"].as_str().unwrap().to_owned();
+            after = format!("&after={id}");
+            seen.push(id);
+            if page["has_more"] == false {
+                break;
+            }
+        }
+        let mut sorted = seen.clone();
+        sorted.sort();
+        if order == "desc" {
+            sorted.reverse();
+        }
+        assert_eq!((seen.len(), &seen), (2, &sorted));
+    }
+    for (query, status) in [
+        ("?group_by=agent", 400),
+        ("?group_by=x", 400),
+        ("?group_by=key&group_by=key", 400),
+        ("?limit=0", 400),
+        ("?limit=101", 400),
+        ("?order=up", 400),
+        ("?x=1", 400),
+        ("?project_id=", 400),
+        ("?created_after=yesterday", 400),
+        ("?project_id=x", 404),
+        ("?project_id=ffffffff-ffff-ffff-ffff-ffffffffffff", 404),
+        ("?after=ffffffff-ffff-ffff-ffff-ffffffffffff", 404),
+    ] {
+        assert_eq!(get(query).await.status, status, "{query}");
+    }
+}

@@ -204,7 +204,7 @@ impl Fixture {
     }
 
     /// Uploads a File and returns its id.
-    pub(super) async fn file(&self, name: &str, bytes: &[u8]) -> String {
+    pub(crate) async fn file(&self, name: &str, bytes: &[u8]) -> String {
         let parts = [
             Part::field("purpose", "user_data"),
             Part::file("file", name, bytes),
@@ -215,7 +215,7 @@ impl Fixture {
     }
 
     /// Makes a Skill of one manifest and returns its id.
-    pub(super) async fn skill(&self, manifest: &str) -> String {
+    pub(crate) async fn skill(&self, manifest: &str) -> String {
         let parts = [Part::file("files[]", "a/SKILL.md", manifest.as_bytes())];
         let answer = self.form("/v1/skills", Some(&self.key), &parts).await;
         assert_eq!(answer.status, 200, "{}", answer.body);

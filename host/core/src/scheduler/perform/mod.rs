@@ -14,6 +14,7 @@ use store::units::environment::BindDevice;
 use store::units::turn::InterruptTurn;
 
 use super::actor::Actor;
+use super::authorize::{self, Request};
 use super::connections::ask_to_bind;
 use super::facts::Facts;
 use crate::peer::Peer;
@@ -75,7 +76,21 @@ impl Actor {
         };
         match configuration {
             Ok(configuration) => {
-                let feed = peer.prepare(binding, prepare, Box::new(configuration));
+                let wanted = self.facts.as_ref().map(Facts::credentials);
+                let wanted = wanted.unwrap_or_default();
+                let feed = if wanted.is_empty() {
+                    peer.prepare(binding, prepare, Box::new(configuration))
+                } else {
+                    let shared = Arc::clone(&self.shared);
+                    let request = Request {
+                        session: self.session,
+                        binding,
+                        prepare,
+                        configuration,
+                        wanted,
+                    };
+                    authorize::prepare(shared, Arc::clone(&peer), request)
+                };
                 self.preparing = Some((prepare, feed));
                 self.peer = Some(peer);
                 Vec::new()

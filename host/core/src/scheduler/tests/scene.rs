@@ -21,7 +21,9 @@ use uuid::Uuid;
 
 use super::runtime::{Connections, Heard, Run, Runtime, SOON};
 use crate::api::tests::fixture::Fixture;
+use crate::issuers::{IssuerSettings, Issuers};
 use crate::peer::Peers;
+use crate::scheduler::authorize::Authorizer;
 use crate::scheduler::slots::Slots;
 use crate::scheduler::{EngineHost, EngineHostSettings, Scheduler, SchedulerSettings, Shared, run};
 
@@ -127,6 +129,7 @@ impl Scene {
             blobs: self.blobs(),
             hosting: None,
             engine_host: self.engine_host(),
+            issuers: Issuers::new(&IssuerSettings::default()).unwrap(),
             settings: SchedulerSettings {
                 concurrency,
                 owner: self.owner,
@@ -154,6 +157,7 @@ impl Scene {
             runtime_url: "http://127.0.0.1:9/".parse().unwrap(),
             stop: self.stop.clone(),
             draining: CancellationToken::new(),
+            authorizer: Authorizer::new(Issuers::new(&IssuerSettings::default()).unwrap()),
             slots: Slots::new(4),
             initializing: Slots::new(4),
             scan: Default::default(),

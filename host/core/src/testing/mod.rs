@@ -1,0 +1,3 @@
+//! Other sides for the tests of this crate.
+
+pub(crate) mod issuer;
