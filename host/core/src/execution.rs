@@ -2,24 +2,23 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use blobs::Blobs;
 use machine::sandbox::Sandboxes;
-use plugin_host::providers::ProviderHandle;
 use store::{LeaseToken, Store};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use crate::deployment::{Deployment, Parts};
 use crate::gateway::{Gateway, GatewaySettings};
 use crate::issuers::{IssuerSettings, Issuers};
 use crate::peer::Peers;
 use crate::provider_memory::Records;
-use crate::scheduler::{
-    self, EngineHost, EngineHostSettings, Hosting, Scheduler, SchedulerSettings,
-};
+use crate::scheduler::{self, EngineHost, EngineHostSettings, Scheduler, SchedulerSettings};
 
 /// Folders of this half below the data folder.
 const ENGINE_HOST: &str = "engine-host";
@@ -38,8 +37,6 @@ pub(crate) struct ExecutionSettings {
     pub plugins: plugin_host::Plugins,
     /// Where plugins are.
     pub plugin_settings: plugin_host::Settings,
-    /// The deployment's provider; none = hosted Environments are refused.
-    pub provider: Option<String>,
     /// Machine processes that a provider may be granted.
     pub sandboxes: machine::sandbox::Settings,
     /// Turns at the same time.
@@ -63,11 +60,9 @@ pub(crate) struct ExecutionSettings {
 /// Why it could not be put together.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecutionError {
-    /// No plugin is the chosen provider.
-    #[error(
-        "there is no sandbox provider '{0}'; `berth plugin list` shows those that there are, and the log why a file was refused"
-    )]
-    UnknownProvider(String),
+    /// The selection of the sandbox provider.
+    #[error("the deployment's sandbox provider cannot be read: {0}")]
+    Deployment(#[from] store::StoreError),
     /// The client for OAuth issuers.
     #[error("OAuth grants could not be renewed")]
     Issuers(#[source] net::ClientError),
@@ -78,7 +73,9 @@ pub(crate) struct Execution {
     /// Live Runtimes.
     pub gateway: Arc<Gateway>,
     /// Hosted Environments can be made.
-    pub hosts: bool,
+    pub hosts: Arc<AtomicBool>,
+    /// The sandbox provider.
+    pub deployment: Arc<Deployment>,
     scheduler: JoinHandle<()>,
 }
 
@@ -104,7 +101,16 @@ impl Execution {
             stop: sockets.clone(),
         });
         let issuers = Issuers::new(&settings.issuers).map_err(ExecutionError::Issuers)?;
-        let hosting = hosting(&store, &settings).await?;
+        let hosts = Arc::new(AtomicBool::new(false));
+        let parts = Parts {
+            store: store.clone(),
+            plugins: settings.plugins.clone(),
+            sandboxes: Arc::new(Sandboxes::new(settings.sandboxes.clone())),
+            memory: Arc::new(Records::new(store.clone())),
+            installation,
+            core_url: settings.runtime_url.to_string(),
+        };
+        let deployment = Arc::new(Deployment::open(parts, hosts.clone()).await?);
         let engine_host = Arc::new(EngineHost::new(
             EngineHostSettings {
                 home: settings.data_dir.join(ENGINE_HOST),
@@ -117,12 +123,11 @@ impl Execution {
             gateway.clone() as Arc<dyn Peers>,
             sockets.clone(),
         ));
-        let hosts = hosting.is_some();
         let scheduler = Scheduler {
             store,
             peers: gateway.clone(),
             blobs,
-            hosting: hosting.map(Arc::new),
+            deployment: deployment.clone(),
             engine_host,
             issuers,
             settings: SchedulerSettings {
@@ -138,6 +143,7 @@ impl Execution {
         Ok(Self {
             gateway,
             hosts,
+            deployment,
             scheduler,
         })
     }
@@ -171,35 +177,4 @@ fn engine_args(settings: &ExecutionSettings) -> Vec<String> {
     }
     args.push("--bootstrap".to_owned());
     args
-}
-
-/// The chosen provider, if it is ready. One that is not leaves hosted Environments refused, with the reason in the log.
-async fn hosting(
-    store: &Store,
-    settings: &ExecutionSettings,
-) -> Result<Option<Hosting>, ExecutionError> {
-    let Some(chosen) = &settings.provider else {
-        return Ok(None);
-    };
-    let provider = settings
-        .plugins
-        .provider(chosen)
-        .ok_or_else(|| ExecutionError::UnknownProvider(chosen.clone()))?;
-    let granted = provider.granted.clone();
-    let sandboxes = Arc::new(Sandboxes::new(settings.sandboxes.clone()));
-    let memory = Arc::new(Records::new(store.clone()));
-    let handle = ProviderHandle::new(provider, &granted, memory, Some(sandboxes));
-    let opened = Hosting::open(
-        handle,
-        store.installation(),
-        settings.runtime_url.to_string(),
-    )
-    .await;
-    match opened {
-        Ok(hosting) => Ok(Some(hosting)),
-        Err(error) => {
-            tracing::error!(provider = chosen, %error, "hosted Environments are refused; `berth doctor` says what is missing");
-            Ok(None)
-        }
-    }
 }

@@ -6,6 +6,7 @@
 mod api;
 #[cfg(feature = "crash-points")]
 pub mod check;
+mod deployment;
 mod execution;
 mod first_start;
 mod gateway;

@@ -57,8 +57,6 @@ pub struct CoreSettings {
     pub plugin_settings: plugin_host::Settings,
     /// This program, started as daemon, supervisor and sandbox init by its hidden sub-commands.
     pub program: PathBuf,
-    /// The sandbox provider of this deployment; `None` = hosted Environments are refused (SP-2.1).
-    pub provider: Option<String>,
     /// Machine processes that a provider may be granted (LOC-025).
     pub sandboxes: machine::sandbox::Settings,
     /// Every setting, for the facts of the installation.

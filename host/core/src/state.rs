@@ -1,6 +1,7 @@
 //! What every request may use.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use blobs::Blobs;
 use store::Store;
@@ -8,6 +9,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Facts;
+use crate::deployment::Deployment;
 use crate::gateway::Gateway;
 use crate::harnesses::Harnesses;
 use crate::hub::Hub;
@@ -22,7 +24,9 @@ pub(crate) struct Core {
     /// Bundles that may be unpacked at the same time: each may take as much memory as its limits allow.
     pub bundles: Arc<Semaphore>,
     /// Hosted Environments can be made; else their admission is refused (SP-2.1, LOC-002).
-    pub hosts: bool,
+    pub hosts: Arc<AtomicBool>,
+    /// The sandbox provider; none where nothing is executed.
+    pub deployment: Option<Arc<Deployment>>,
     /// Live events.
     pub hub: Arc<Hub>,
     /// Validity of the keys of open streams.
@@ -41,6 +45,13 @@ pub(crate) struct Core {
     pub stop: CancellationToken,
     /// Cancelled when nothing more will be committed: streams end after the last event.
     pub drained: CancellationToken,
+}
+
+impl Core {
+    /// Whether hosted Environments can be made now.
+    pub(crate) fn hosts(&self) -> bool {
+        self.hosts.load(Ordering::Acquire)
+    }
 }
 
 /// Places of [`Core::bundles`].

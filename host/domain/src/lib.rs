@@ -38,6 +38,7 @@ pub mod item;
 pub mod lease;
 pub mod provider;
 pub mod reservation;
+pub mod selection;
 pub mod session;
 pub mod turn;
 pub mod usage;

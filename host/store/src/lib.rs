@@ -42,6 +42,7 @@ pub mod renewals;
 mod reservations;
 pub mod retries;
 pub mod rotation;
+pub mod selections;
 mod sessions;
 pub mod settings;
 pub mod skills;

@@ -60,6 +60,12 @@ const MIGRATIONS: &[(i64, &str, &str, &str)] = &[
         include_str!("../../../migrations/postgres/0008_retries.sql"),
     ),
     (
+        9,
+        "provider",
+        include_str!("../../../migrations/sqlite/0009_provider.sql"),
+        include_str!("../../../migrations/postgres/0009_provider.sql"),
+    ),
+    (
         10,
         "renewals",
         include_str!("../../../migrations/sqlite/0010_renewals.sql"),

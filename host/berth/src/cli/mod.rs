@@ -15,6 +15,7 @@ mod log;
 mod model;
 mod plugin;
 mod project;
+mod provider;
 mod secrets;
 mod serve;
 mod session;
@@ -75,6 +76,9 @@ enum Command {
     /// Plugins that this program has.
     #[command(subcommand)]
     Plugin(plugin::Command),
+    /// The deployment's one sandbox provider.
+    #[command(subcommand)]
+    Provider(provider::Command),
     /// The Runtime: runs harnesses beside a workspace. Started by a provider or by Core, with a bootstrap file.
     Daemon(daemon::Options),
     /// Say what is missing on this machine and how to mend it.
@@ -135,6 +139,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Session(command) => session::run(command).await,
         Command::Summary(options) => summary::run(options).await,
         Command::Plugin(command) => plugin::run(command).await,
+        Command::Provider(command) => provider::run(command).await,
         Command::Daemon(options) => daemon::run(options).await,
         Command::Doctor(options) => doctor::run(options).await,
         Command::ScriptedModel(arguments) => demo::model_server::run(arguments).await,

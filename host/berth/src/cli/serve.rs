@@ -17,8 +17,6 @@ use tokio_util::sync::CancellationToken;
 
 /// Project of a first start (OPS-140).
 const FIRST_PROJECT: &str = "default";
-/// Id of the provider that runs Environments on this machine.
-const LOCAL: &str = "local";
 
 /// Settings of a Core. Each is also a variable (`BERTH_…`) and a key under `[serve]` in the settings file.
 #[derive(Debug, Clone, Args)]
@@ -444,7 +442,6 @@ fn settings(options: Options, folder: &Path, secrets: Secrets) -> anyhow::Result
         plugins,
         plugin_settings,
         program: sandboxes.own_program.clone(),
-        provider: Some(LOCAL.to_owned()),
         sandboxes,
         owner: secrets.owner,
     })

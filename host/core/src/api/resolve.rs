@@ -59,7 +59,7 @@ pub(crate) async fn resolve(
         request.check_runnable(whole, confidential)?;
     }
     let placement = placement(&creation.environment);
-    if placement == Placement::Hosted && !core.hosts {
+    if placement == Placement::Hosted && !core.hosts() {
         // Unconfigured or unusable: refused before anything is stored (SP-2.1, LOC-002).
         return Err(ApiError::EXECUTION_UNAVAILABLE);
     }

@@ -27,11 +27,8 @@ const SAY_AGAIN: Duration = Duration::from_secs(60);
 /// Allocations that a task of this process works on: calls for one come one after another (SP-3.5).
 type Busy = Arc<Mutex<HashSet<AllocationId>>>;
 
-/// Runs until the ownership ends. Without a provider there is nothing to do.
+/// Runs until the ownership ends.
 pub(super) async fn run(shared: Arc<Shared>) {
-    let Some(provider) = shared.hosting.clone() else {
-        return;
-    };
     let mut tick = tokio::time::interval(PERIOD);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let (busy, tasks) = (Busy::default(), TaskTracker::new());
@@ -42,23 +39,30 @@ pub(super) async fn run(shared: Arc<Shared>) {
             () = shared.stop.cancelled() => break,
             _ = tick.tick() => true,
             () = shared.allocate.notified() => false,
+            () = shared.deployment.changed() => false,
         };
-        match reserve(&shared, &provider).await {
-            Ok(Room::Left) => full = None,
-            Ok(Room::None) if full.is_some_and(|said| said.elapsed() < SAY_AGAIN) => {}
-            Ok(Room::None) => {
-                let most = provider.max_active();
-                tracing::warn!(
-                    most,
-                    "every sandbox of the provider is in use; Sessions wait until one is deleted"
-                );
-                full = Some(Instant::now());
-            }
-            Err(error) => {
-                tracing::warn!(%error, "Environments without compute could not be scanned");
+        if observe && let Err(error) = shared.deployment.refresh().await {
+            tracing::warn!(%error, "the selection of the provider could not be read");
+        }
+        // Without a provider nothing new is made; what is there is still looked after.
+        if let Some(provider) = shared.deployment.current() {
+            match reserve(&shared, &provider).await {
+                Ok(Room::Left) => full = None,
+                Ok(Room::None) if full.is_some_and(|said| said.elapsed() < SAY_AGAIN) => {}
+                Ok(Room::None) => {
+                    let most = provider.max_active();
+                    tracing::warn!(
+                        most,
+                        "every sandbox of the provider is in use; Sessions wait until one is deleted"
+                    );
+                    full = Some(Instant::now());
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "Environments without compute could not be scanned");
+                }
             }
         }
-        if let Err(error) = advance(&shared, &provider, &busy, &tasks, observe).await {
+        if let Err(error) = advance(&shared, &busy, &tasks, observe).await {
             tracing::warn!(%error, "allocations could not be scanned");
         }
     }
@@ -96,7 +100,7 @@ async fn reserve(shared: &Shared, provider: &Hosting) -> Result<Room, StoreError
                 session: work.session,
                 reserve: Reserve {
                     provider: provider.id().to_owned(),
-                    generation: super::GENERATION,
+                    generation: provider.generation(),
                     node: None,
                     device_id,
                     credential: bootstrap::digest(&credential),
@@ -116,7 +120,6 @@ async fn reserve(shared: &Shared, provider: &Hosting) -> Result<Room, StoreError
 /// Gives every allocation with something to do a task.
 async fn advance(
     shared: &Arc<Shared>,
-    provider: &Arc<Hosting>,
     busy: &Busy,
     tasks: &TaskTracker,
     observe: bool,
@@ -126,7 +129,7 @@ async fn advance(
         let page = shared
             .store
             .read()
-            .allocations(provider.id(), after.as_ref(), PAGE)
+            .allocations(after.as_ref(), PAGE)
             .await?;
         let Some(last) = page.last() else {
             return Ok(());
@@ -143,10 +146,10 @@ async fn advance(
             {
                 continue;
             }
-            let (shared, provider, busy) = (shared.clone(), provider.clone(), busy.clone());
+            let (shared, busy) = (shared.clone(), busy.clone());
             tasks.spawn(async move {
                 let id = allocation.id;
-                if let Err(error) = step(&shared, &provider, allocation).await {
+                if let Err(error) = step(&shared, allocation).await {
                     tracing::warn!(allocation = %id, %error, "an allocation could not be moved on");
                 }
                 busy.lock()
@@ -158,11 +161,12 @@ async fn advance(
 }
 
 /// One allocation by its phase (SP-6.3).
-async fn step(
-    shared: &Shared,
-    provider: &Hosting,
-    allocation: Allocation,
-) -> Result<(), StoreError> {
+async fn step(shared: &Shared, allocation: Allocation) -> Result<(), StoreError> {
+    // Never by another generation's settings (SP-2.6).
+    let Some(provider) = shared.deployment.of(allocation.generation).await? else {
+        return Ok(());
+    };
+    let provider = &*provider;
     match allocation.phase {
         AllocationPhase::Reserved => create(shared, provider, allocation).await,
         AllocationPhase::Creating => find(shared, provider, allocation).await,

@@ -13,10 +13,13 @@ use plugin_host::providers::{DaemonStart, ProviderHandle, Target};
 /// Budget of one native call (SP-3.4).
 const BUDGET: Duration = Duration::from_secs(60);
 
-/// A provider that was described and is ready.
+/// A provider as one generation of the selection has it.
 pub struct Hosting {
     handle: ProviderHandle,
-    declaration: ProviderDeclaration,
+    /// Generation of the selection, and its settings with the defaults of the rest (SP-2.6).
+    selection: (u64, Vec<(String, String)>),
+    /// What it declares; none until it was asked.
+    declaration: Option<ProviderDeclaration>,
     installation: InstallationId,
     /// Core's address as the sandbox sees it.
     core_url: String,
@@ -34,40 +37,53 @@ pub struct NotHosting {
 }
 
 impl Hosting {
+    /// Asks nothing: good for what this generation made already (SP-2.11).
+    pub fn new(
+        handle: ProviderHandle,
+        selection: (u64, Vec<(String, String)>),
+        installation: InstallationId,
+        core_url: String,
+    ) -> Self {
+        Self {
+            handle,
+            selection,
+            declaration: None,
+            installation,
+            core_url,
+        }
+    }
+
     /// Asks the provider what it is and whether it is ready; creates nothing (SP-2.3, SP-12.1).
     ///
     /// # Errors
     /// Its code, when hosted Environments cannot be offered.
-    pub async fn open(
-        handle: ProviderHandle,
-        installation: InstallationId,
-        core_url: String,
-    ) -> Result<Self, NotHosting> {
-        let declaration = handle
-            .describe()
-            .await
-            .map_err(|failure| NotHosting { code: failure.code })?;
-        let health = handle.check().await;
+    pub async fn make_ready(&mut self) -> Result<(), NotHosting> {
+        let described = self.handle.describe().await;
+        let declaration = described.map_err(|failure| NotHosting { code: failure.code })?;
+        let health = self.handle.check().await;
         if !health.ready {
             return Err(NotHosting {
                 code: health.code.unwrap_or_else(|| "not_ready".to_owned()),
             });
         }
-        Ok(Self {
-            handle,
-            declaration,
-            installation,
-            core_url,
-        })
+        self.declaration = Some(declaration);
+        Ok(())
     }
 
     pub(super) fn id(&self) -> &str {
         self.handle.id()
     }
 
-    /// Most allocations that may hold compute (SP-10.1).
+    /// Generation of the deployment's selection.
+    pub(super) fn generation(&self) -> u64 {
+        self.selection.0
+    }
+
+    /// Most allocations that may hold compute (SP-10.1); none before it is ready.
     pub(super) fn max_active(&self) -> u32 {
-        self.declaration.max_active
+        self.declaration
+            .as_ref()
+            .map_or(0, |declaration| declaration.max_active)
     }
 
     pub(super) async fn create(&self, on: &Allocation, file: BootstrapFile) -> Outcome {
@@ -104,7 +120,7 @@ impl Hosting {
                 id: allocation.id,
                 generation: allocation.generation,
             },
-            settings: Vec::new(),
+            settings: self.selection.1.clone(),
             spec: SandboxSpec {
                 resources: Resources::default(),
                 size: None,

@@ -42,6 +42,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use crate::deployment::Deployment;
 use crate::peer::Peers;
 use actors::Actors;
 use authorize::Authorizer;
@@ -51,15 +52,12 @@ pub use engine_host::{EngineHost, EngineHostSettings};
 pub use hosting::{Hosting, NotHosting};
 pub use ownership::{Ownership, Scheduler, SchedulerSettings, run};
 
-/// Generation of the deployment's selection of a provider; one while the selection cannot be changed.
-pub const GENERATION: u64 = 1;
-
 /// What the tasks of one ownership share.
 struct Shared {
     store: Store,
     peers: Arc<dyn Peers>,
     blobs: Blobs,
-    hosting: Option<Arc<Hosting>>,
+    deployment: Arc<Deployment>,
     engine_host: Arc<EngineHost>,
     installation: InstallationId,
     /// How long records of public writes are kept (OPS-066).

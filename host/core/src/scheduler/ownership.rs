@@ -17,9 +17,9 @@ use url::Url;
 use super::actors::Actors;
 use super::authorize::Authorizer;
 use super::engine_host::EngineHost;
-use super::hosting::Hosting;
 use super::slots::Slots;
 use super::{Shared, allocate, connections, initialize, sweep, tick};
+use crate::deployment::Deployment;
 use crate::issuers::Issuers;
 use crate::peer::Peers;
 
@@ -60,8 +60,8 @@ pub struct Scheduler {
     pub peers: Arc<dyn Peers>,
     /// Bytes of outputs.
     pub blobs: Blobs,
-    /// The deployment's provider, if one is usable.
-    pub hosting: Option<Arc<Hosting>>,
+    /// The deployment's provider.
+    pub deployment: Arc<Deployment>,
     /// The Runtime for Sessions without an Environment.
     pub engine_host: Arc<EngineHost>,
     /// Where OAuth grants are renewed.
@@ -82,7 +82,7 @@ pub async fn run(
         store,
         peers,
         blobs,
-        hosting,
+        deployment,
         engine_host,
         issuers,
         settings,
@@ -106,7 +106,7 @@ pub async fn run(
             store: store.clone(),
             peers: peers.clone(),
             blobs: blobs.clone(),
-            hosting: hosting.clone(),
+            deployment: deployment.clone(),
             engine_host: engine_host.clone(),
             installation: settings.installation,
             write_audit_retention: settings.write_audit_retention,

@@ -4,6 +4,7 @@ use domain::{
     AgentId, Digest, KeyId, ProjectId, Secret, SessionId,
     agent::SavedAgent,
     binding::{Binding, Device},
+    selection::Selection,
 };
 use sqlx::AnyConnection;
 
@@ -19,6 +20,7 @@ use crate::{
     model_defaults::{self, ModelDefault},
     projects::{self, ApiKey, Project, read_key, read_project},
     provider_state::{self, StateKey},
+    selections,
 };
 
 /// The caller of a public request.
@@ -205,6 +207,24 @@ impl Reader<'_> {
     ) -> Result<Option<(ModelDefault, Secret)>, StoreError> {
         let mut conn = self.connection().await?;
         model_defaults::with_key(&mut conn, &self.store.inner.settings.keys, harness).await
+    }
+
+    /// The deployment's sandbox provider (SP-2.1).
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn selection(&self) -> Result<Selection, StoreError> {
+        let mut conn = self.connection().await?;
+        selections::current(&mut conn).await
+    }
+
+    /// The selection of one generation, if there was one (SP-2.6).
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn selection_of(&self, generation: u64) -> Result<Option<Selection>, StoreError> {
+        let mut conn = self.connection().await?;
+        selections::of(&mut conn, generation).await
     }
 
     /// A value that a provider remembers.

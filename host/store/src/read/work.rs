@@ -253,21 +253,19 @@ impl Reader<'_> {
             .collect()
     }
 
-    /// Allocations of a provider that are not released, behind a cursor, at most `limit`.
+    /// Allocations that are not released, behind a cursor, at most `limit`.
     ///
     /// # Errors
     /// What the database says.
     pub async fn allocations(
         &self,
-        provider: &str,
         after: Option<&Allocation>,
         limit: u32,
     ) -> Result<Vec<Allocation>, StoreError> {
         let mut conn = self.connection().await?;
         let rows = sqlx::query(
-            "SELECT body FROM allocations WHERE provider = $1 AND phase <> 'released' AND id > $2 ORDER BY id LIMIT $3",
+            "SELECT body FROM allocations WHERE phase <> 'released' AND id > $1 ORDER BY id LIMIT $2",
         )
-        .bind(provider.to_owned())
         .bind(after.map(|allocation| allocation.id.to_string()).unwrap_or_default())
         .bind(i64::from(limit))
         .fetch_all(&mut *conn)

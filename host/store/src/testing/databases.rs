@@ -142,6 +142,10 @@ const TABLES: &[(&str, &str)] = &[
         "id || body || coalesce(cast(deleted_at AS TEXT), '')",
     ),
     ("model_defaults", "harness || body"),
+    (
+        "provider_selections",
+        "cast(generation AS TEXT) || coalesce(provider, '') || settings",
+    ),
     ("write_operations", "id || action"),
     ("audit_log", "id || action"),
     ("retries", "namespace || key || digest || resource_id"),

@@ -11,6 +11,7 @@ use crate::{
     error::UnitError,
     load::Parts,
     provenance::{self, Administrator, Author, By, Operation, Provenance},
+    selections,
     tx::Tx,
     unit::Unit,
 };
@@ -106,8 +107,6 @@ pub struct ArchiveSession {
     pub session: SessionId,
     /// Generation that the administrator saw.
     pub expected_generation: u64,
-    /// Generation of the deployment: that of a Session without an allocation of its own.
-    pub generation: u64,
     /// The caller.
     pub by: Administrator,
 }
@@ -135,8 +134,11 @@ impl Unit for ArchiveSession {
         let state = state.map_err(refused)?;
         // Whether it can be archived at all comes before the generation.
         session::reclaim_of(&state).map_err(|refusal| refused(UnitError::Refused(refusal)))?;
-        let allocation = state.allocation.as_ref();
-        let current = allocation.map_or(self.generation, |allocation| allocation.generation);
+        // A Session without an allocation of its own is of the deployment's present generation.
+        let current = match &state.allocation {
+            Some(allocation) => allocation.generation,
+            None => selections::current(&mut *tx.conn).await?.generation,
+        };
         if current != self.expected_generation {
             return Err(UnitError::Refused(ArchiveRefusal::Stale { current }));
         }

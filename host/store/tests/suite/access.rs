@@ -12,6 +12,7 @@ use berth_store::{
     provenance::{Administrator, Author, Provenance},
     provider_state::{PutProviderState, StateKey},
     retries::{Keyed, RetryKey},
+    selections::SelectProvider,
     testing::{TestDatabase, move_clock},
     units::retention::PruneWriteOperations,
 };
@@ -22,6 +23,7 @@ use domain::{
     metadata::Metadata,
     model::{ModelConfiguration, ProviderBundle, ProviderView},
     run::ModelProtocol,
+    selection::{Choice, SelectionRefused},
 };
 
 use futures_util::future::join_all;
@@ -161,6 +163,39 @@ both! {
         for action in ["create", "update"] {
             assert!(kept.iter().any(|line| line.ends_with(action)), "{kept:?}");
         }
+        store.close().await;
+    }
+
+    /// SP-2.1, SP-2.2, SP-2.6: of many changes at one generation one is made, and every generation stays as it was.
+    async fn one_provider_is_selected(db: TestDatabase) {
+        let fixture = Fixture::new(&db).await;
+        let store = &fixture.store;
+        let first = store.read().selection().await.unwrap();
+        assert_eq!((first.generation, first.choice.provider.as_deref()), (1, Some("local")));
+        let choice = |size: usize| Choice {
+            provider: Some("local".to_owned()),
+            settings: [("size".to_owned(), size.to_string())].into(),
+        };
+        let change = |expected, choice| {
+            store.write(SelectProvider { expected, choice, by: administrator().unwrap() })
+        };
+        let made = join_all((0..20).map(|size| change(1, choice(size)))).await;
+        let (won, lost): (Vec<_>, Vec<_>) = made.into_iter().partition(Result::is_ok);
+        assert_eq!(won.len(), 1);
+        assert!(lost.iter().all(|answer| {
+            matches!(answer, Err(WriteError::Refused(SelectionRefused::Stale(2))))
+        }));
+        let second = won.into_iter().next().unwrap().unwrap();
+        assert_eq!(store.read().selection().await.unwrap(), second);
+        let before = db.dump().await.unwrap();
+        assert_eq!(change(2, second.choice.clone()).await.unwrap(), second);
+        assert_eq!(db.dump().await.unwrap(), before);
+        let none = Choice { provider: None, settings: [].into() };
+        assert_eq!(change(2, none).await.unwrap().generation, 3);
+        let read = store.read();
+        assert_eq!(read.selection_of(1).await.unwrap(), Some(first));
+        assert_eq!(read.selection_of(2).await.unwrap(), Some(second));
+        assert_eq!(read.selection_of(4).await.unwrap(), None);
         store.close().await;
     }
 

@@ -11,7 +11,6 @@ use store::{Parts, WriteError};
 use crate::api::call::{Call, Reply};
 use crate::api::error::{AdminError, ApiError};
 use crate::api::failure::{read_failed, write_broke};
-use crate::scheduler::GENERATION;
 
 #[derive(Serialize)]
 struct ArchiveJson {
@@ -27,7 +26,6 @@ pub(crate) async fn archive(call: Call) -> Result<Reply, ApiError> {
         project: call.id("project_id"),
         session: call.id("session_id"),
         expected_generation: expected.map_err(|_| AdminError::Request)?,
-        generation: GENERATION,
         by: call.administrator()?,
     };
     let written = call.core.store.write(unit).await;

@@ -6,5 +6,6 @@ pub(crate) mod installation;
 pub(crate) mod models;
 mod parameters;
 pub(crate) mod projects;
+pub(crate) mod provider;
 pub(crate) mod records;
 pub(crate) mod summary;

@@ -6,7 +6,7 @@ use domain::run::ModelProtocol;
 use super::{ApiError, Detail, Row};
 
 /// Answers of the administration API (`wire.md` 8.3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AdminError {
     /// 401.
     Key,
@@ -30,10 +30,20 @@ pub(crate) enum AdminError {
     Model,
     /// 400.
     HarnessConfig,
-    /// 409, with the generation that is there.
+    /// 409, with the generation that is there (SP-2.2).
     StaleGeneration(u64),
     /// 400: an unknown or repeated query parameter, or a malformed request.
     Request,
+    /// 400: no plugin of that id is a sandbox provider.
+    SandboxProvider,
+    /// 400, with the setting and what is wrong with it.
+    ProviderSetting(String, &'static str),
+    /// 400, with the provider's own code.
+    ProviderNotReady(String),
+    /// 400.
+    ExpectedGeneration,
+    /// 409 with how many sandboxes are held (SP-2.10).
+    ProviderInUse(u32),
 }
 
 /// A harness and what it speaks, as far as three protocols go.
@@ -44,7 +54,7 @@ pub(crate) struct Protocols {
 }
 
 impl AdminError {
-    pub(super) fn row(self) -> Row {
+    pub(super) fn row(&self) -> Row {
         match self {
             Self::Key => {
                 let message = "A valid Core key is required as the bearer credential.";
@@ -56,7 +66,7 @@ impl AdminError {
                     "The name must be 1 to {longest} characters without control characters."
                 );
                 let row = Row::bad("invalid_name", message).at("name");
-                row.with("max_length", Detail::Number(longest as u64))
+                row.with("max_length", Detail::Number(*longest as u64))
             }
             Self::ProjectArchived => Row::conflict("project_archived", "The Project is archived."),
             Self::ModelProvider => {
@@ -102,11 +112,36 @@ impl AdminError {
                 Row::bad("harness_config_invalid", message).at("harness_config")
             }
             Self::StaleGeneration(current) => {
-                let message = "The compute belongs to another generation of the deployment.";
+                let message =
+                    "The deployment is at another generation; look at it and decide again.";
                 let row = Row::conflict("sandbox_generation_stale", message);
-                row.with("current_generation", Detail::Number(current))
+                row.with("current_generation", Detail::Number(*current))
             }
             Self::Request => Row::bad("invalid_request", "The request is not valid."),
+            Self::SandboxProvider => {
+                let message = "The provider must be null, without settings, or the id of a sandbox provider that is loaded; \
+                               `berth plugin list` shows them.";
+                Row::bad("sandbox_configuration_invalid", message).at("provider")
+            }
+            Self::ProviderSetting(key, what) => {
+                let message = format!("The setting '{key}' {what}.");
+                Row::bad("sandbox_configuration_invalid", message).at("settings")
+            }
+            Self::ProviderNotReady(code) => {
+                let message = format!("The provider cannot make sandboxes here: {code}.");
+                Row::bad("sandbox_configuration_invalid", message).at("provider")
+            }
+            Self::ExpectedGeneration => {
+                let message = "The generation that was seen must be given as a whole number.";
+                Row::bad("invalid_request", message).at("expected_generation")
+            }
+            Self::ProviderInUse(held) => {
+                let message = format!(
+                    "The present provider still holds {held} sandboxes; delete their Sessions first."
+                );
+                let row = Row::conflict("sandbox_in_use", &message);
+                row.with("allocations", Detail::Number(u64::from(*held)))
+            }
         }
     }
 }

@@ -7,8 +7,11 @@ use crate::api::{admin, history, sessions};
 /// The rows.
 pub(super) fn rows() -> Vec<Route> {
     use Verb::{Delete, Get, Post, Put};
-    use admin::{archives, diagnostics, installation, models, projects, records, summary};
+    use admin::{
+        archives, diagnostics, installation, models, projects, provider, records, summary,
+    };
     let row = |verb, path, shapes, handler| Route::new(verb, path, Space::Admin, shapes, handler);
+    const PROVIDER: &str = "/core/v1/sandbox-provider";
     const MODEL: &str = "/core/v1/harnesses/{harness_id}/model-configuration";
     vec![
         row(
@@ -168,5 +171,17 @@ pub(super) fn rows() -> Vec<Route> {
             handler!(models::set),
         ),
         row(Delete, MODEL, ("", ""), handler!(models::clear)),
+        row(
+            Get,
+            PROVIDER,
+            ("", "SandboxProvider"),
+            handler!(provider::read),
+        ),
+        row(
+            Put,
+            PROVIDER,
+            ("SandboxProvider", "SandboxProvider"),
+            handler!(provider::set),
+        ),
     ]
 }

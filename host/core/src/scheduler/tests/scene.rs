@@ -8,6 +8,7 @@ use std::time::Duration;
 use blobs::Blobs;
 use domain::lease::Authority;
 use domain::{DeviceId, Digest, OwnerId};
+use machine::sandbox::Sandboxes;
 use serde_json::Value;
 use store::metrics::{UnitOutcome, WriteObserver};
 use store::testing::TestDatabase;
@@ -21,8 +22,10 @@ use uuid::Uuid;
 
 use super::runtime::{Connections, Heard, Run, Runtime, SOON};
 use crate::api::tests::fixture::Fixture;
+use crate::deployment::{Deployment, Parts};
 use crate::issuers::{IssuerSettings, Issuers};
 use crate::peer::Peers;
+use crate::provider_memory::Records;
 use crate::scheduler::authorize::Authorizer;
 use crate::scheduler::slots::Slots;
 use crate::scheduler::{EngineHost, EngineHostSettings, Scheduler, SchedulerSettings, Shared, run};
@@ -54,6 +57,7 @@ pub(super) struct Scene {
     pub(super) token: LeaseToken,
     peers: Arc<Connections>,
     owner: OwnerId,
+    deployment: Arc<Deployment>,
     pub(super) stop: CancellationToken,
 }
 
@@ -77,6 +81,21 @@ impl Scene {
             .write(PutSharedDevice { device, credential })
             .await
             .unwrap();
+        // No plugin is linked here, so nothing is hosted.
+        let folder = api.folder.path();
+        let parts = Parts {
+            store: store.clone(),
+            plugins: plugin_host::Plugins::built_in().unwrap(),
+            sandboxes: Arc::new(Sandboxes::new(machine::sandbox::Settings::new(
+                folder.join("sessions"),
+                "/nonexistent",
+                folder.join("harnesses"),
+            ))),
+            memory: Arc::new(Records::new(store.clone())),
+            installation: store.installation(),
+            core_url: "http://127.0.0.1:9/".to_owned(),
+        };
+        let deployment = Deployment::open(parts, Arc::default()).await.unwrap();
         let (heard_in, heard) = mpsc::unbounded_channel();
         let runtime = connected.then(|| Arc::new(Runtime::new(device, heard_in)));
         Self {
@@ -89,6 +108,7 @@ impl Scene {
                 changes: watch::channel(0).0,
             }),
             owner,
+            deployment: Arc::new(deployment),
             stop: CancellationToken::new(),
             api,
         }
@@ -127,7 +147,7 @@ impl Scene {
         let scheduler = Scheduler {
             peers: self.peers.clone(),
             blobs: self.blobs(),
-            hosting: None,
+            deployment: self.deployment.clone(),
             engine_host: self.engine_host(),
             issuers: Issuers::new(&IssuerSettings::default()).unwrap(),
             settings: SchedulerSettings {
@@ -150,7 +170,7 @@ impl Scene {
         Arc::new(Shared {
             peers,
             blobs: self.blobs(),
-            hosting: None,
+            deployment: self.deployment.clone(),
             engine_host: self.engine_host(),
             installation: store.installation(),
             write_audit_retention: Duration::from_secs(3600),
