@@ -162,8 +162,9 @@ def as_an_author(lines, folder, data):
         "BERTH_DATA_DIR": str(data),
         "CARGO_TARGET_DIR": str(pathlib.Path(build["CARGO_TARGET_DIR"]).with_name("authors")),
     }
-    # `cargo test` is for this machine, `berth plugin build` for wasm32: only the latter needs the variables.
-    lines = lines.replace("berth plugin build", "env " + " ".join(f"'{name}={value}'" for name, value in build.items()) + " berth plugin build")
+    # `cargo test` and a library are for this machine, a component for wasm32: only that needs the variables.
+    variables = " ".join(f"'{name}={value}'" for name, value in build.items())
+    lines = re.sub(r"berth plugin build(?! --native)", lambda found: f"env {variables} {found.group()}", lines)
     done = subprocess.run(["sh", "-ec", lines], cwd=folder, env=environment, capture_output=True, text=True, timeout=1500)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
     assert "conformance  passed" in done.stdout
@@ -236,5 +237,29 @@ def packaged(tmp_path):
     return tmp_path / "unpacked"
 
 
-def test_a_new_provider_on_the_packaged_crates_passes_and_is_loaded(tmp_path, packaged):
-    made("sandbox", tmp_path, tmp_path / "data", packaged)
+def test_a_new_provider_on_the_packaged_crates_serves_a_session(tmp_path, model, packaged):
+    """As a component it passes and is loaded; as a library it is chosen and makes the machine of a Session."""
+    server = berth.Server(tmp_path / "data", harnesses=berth.scripted_harness(tmp_path / "h"), more=["--allow-native-plugins"])
+    made("sandbox", tmp_path, server.folder, packaged)
+    as_an_author(
+        """
+        berth plugin build --native
+        berth plugin check libmine.so --allow-native-plugins
+        berth plugin install libmine.so --grant machine --allow-native-plugins
+        """,
+        tmp_path / "mine",
+        server.folder,
+    )
+    assert listed(server.folder, "--allow-native-plugins")[0]["mine"]["transport"] == "native (trusted)"
+    server.start()
+    try:
+        server.set_default_model(model)
+        server.cli("provider", "set", "mine")
+        client = client_of(server)
+        session = client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": "openai_hosted"}, input="hello")
+        settled(client, session.id)
+        assert client.beta.agents.sessions.turns.list(session.id).data[0].status == "completed"
+        held = server.tables()["allocations"]
+        assert [row["provider"] for row in held] == ["mine"]
+    finally:
+        server.stop()
