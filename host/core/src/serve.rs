@@ -23,7 +23,7 @@ use crate::hub::Hub;
 use crate::keys::StreamKeys;
 use crate::rotation::{self, Unfinished};
 use crate::settings::{CoreSettings, Database};
-use crate::state::{BUNDLES, Core};
+use crate::state::{BUNDLES, Core, UPLOADS};
 
 /// Name of the SQLite file in the data folder.
 const DATABASE_FILE: &str = "berth.db";
@@ -159,6 +159,7 @@ fn start(
             facts,
             gateway: execution.gateway.clone(),
             blobs,
+            uploads: Arc::new(Semaphore::new(UPLOADS)),
             bundles: Arc::new(Semaphore::new(BUNDLES)),
             hosts: execution.hosts.clone(),
             deployment: Some(execution.deployment.clone()),

@@ -21,7 +21,9 @@ pub(crate) struct Core {
     pub store: Store,
     /// Stored bytes.
     pub blobs: Blobs,
-    /// Bundles that may be unpacked at the same time: each may take as much memory as its limits allow.
+    /// Bundles that may be received at the same time: each may take as much memory as its limits allow.
+    pub uploads: Arc<Semaphore>,
+    /// Bundles that may be unpacked at the same time: each may take as much memory again.
     pub bundles: Arc<Semaphore>,
     /// Hosted Environments can be made; else their admission is refused (SP-2.1, LOC-002).
     pub hosts: Arc<AtomicBool>,
@@ -54,5 +56,7 @@ impl Core {
     }
 }
 
+/// Places of [`Core::uploads`].
+pub(crate) const UPLOADS: usize = 16;
 /// Places of [`Core::bundles`].
 pub(crate) const BUNDLES: usize = 2;

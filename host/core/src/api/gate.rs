@@ -97,7 +97,11 @@ pub(crate) async fn read(
 }
 
 /// Collects a body of at most `limit` bytes.
-async fn collect(headers: &HeaderMap, mut body: Body, limit: usize) -> Result<Vec<u8>, GateError> {
+pub(super) async fn collect(
+    headers: &HeaderMap,
+    mut body: Body,
+    limit: usize,
+) -> Result<Vec<u8>, GateError> {
     let announced = headers
         .get(CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());

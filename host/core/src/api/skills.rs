@@ -5,7 +5,6 @@ mod bundle;
 use domain::json::Json;
 use domain::skill::{self, Skill, SkillVersion};
 use domain::{SkillId, SkillVersionId};
-use http_body_util::{BodyExt, Limited};
 use store::skills::{
     CreateSkill, DeleteSkill, DeleteSkillVersion, SetDefaultSkillVersion, UploadSkillVersion,
 };
@@ -75,12 +74,13 @@ pub(crate) async fn update(mut call: Call) -> Result<Reply, ApiError> {
 
 /// The body of an update has a reader of its own (wire.md 6): exactly `default_version`, whatever the content type says.
 async fn default_version(call: &mut Call) -> Result<u64, ApiError> {
-    let unreadable = |_| ContentError::upload(None, "The body must be a JSON object.");
-    let body = Limited::new(call.take_body(), UPDATE).collect().await;
-    let bytes = body
-        .map_err(|_| gate::GateError::TooLarge { limit: UPDATE })?
-        .to_bytes();
-    let body = gate::check(bytes.to_vec()).map_err(unreadable)?;
+    let unreadable = |error| match error {
+        gate::GateError::TooLarge { .. } => ApiError::from(error),
+        _ => ContentError::upload(None, "The body must be a JSON object.").into(),
+    };
+    let body = call.take_body();
+    let bytes = gate::collect(&call.parts.headers, body, UPDATE).await;
+    let body = bytes.and_then(gate::check).map_err(unreadable)?;
     let members = body.json().members().unwrap_or_default();
     if let Some((name, _)) = members.iter().find(|(name, _)| name != "default_version") {
         let path = domain::invalid::Path::root().member(name);

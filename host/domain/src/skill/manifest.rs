@@ -99,6 +99,10 @@ impl Manifest {
         let front: FrontMatter =
             serde_saphyr::from_str(&front).map_err(|_| ManifestFault::Members)?;
         let (name, description) = (front.name.0, front.description.0);
+        // YAML has escapes, too.
+        if description.contains('\0') {
+            return Err(ManifestFault::Text);
+        }
         if !is_name(&name) {
             return Err(ManifestFault::Name);
         }
@@ -201,6 +205,18 @@ mod tests {
                 ManifestFault::Description,
             ),
             ("---\nname: a\ndescription: b\n---\0", ManifestFault::Text),
+            (
+                "---\nname: a\ndescription: \"a\\0b\"\n---",
+                ManifestFault::Text,
+            ),
+            (
+                "---\nname: a\ndescription: \"a\\x00b\"\n---",
+                ManifestFault::Text,
+            ),
+            (
+                "---\nname: \"a\\0\"\ndescription: b\n---",
+                ManifestFault::Name,
+            ),
         ] {
             assert_eq!(parse(text), Err(fault), "{text:?}");
         }

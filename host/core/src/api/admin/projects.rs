@@ -4,11 +4,11 @@ use axum::http::StatusCode;
 use domain::json::Json;
 use domain::{Digest, KeyId, ProjectId, Timestamp, key};
 use serde::Serialize;
+use store::WriteError;
 use store::projects::{
     ApiKey, ArchiveProject, CreateProject, IssueApiKey, Project, ProjectRefusal, RenameProject,
     RevokeApiKey,
 };
-use store::{StoreError, WriteError};
 
 use crate::api::call::{Call, Reply};
 use crate::api::error::{AdminError, ApiError};
@@ -195,12 +195,8 @@ fn refused(error: WriteError<ProjectRefusal>) -> ApiError {
     match error {
         WriteError::Refused(ProjectRefusal::NotFound) => AdminError::NotFound.into(),
         WriteError::Refused(ProjectRefusal::Archived) => AdminError::ProjectArchived.into(),
-        WriteError::Store(error) => broke(&error),
+        WriteError::Store(error) => write_broke(&error),
     }
-}
-
-fn broke(error: &StoreError) -> ApiError {
-    write_broke(error)
 }
 
 fn project(project: &Project) -> ProjectJson<'_> {

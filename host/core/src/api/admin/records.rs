@@ -155,6 +155,9 @@ fn position(cursor: &str) -> Result<(Timestamp, String), AdminError> {
     let text = bytes.ok().and_then(|bytes| String::from_utf8(bytes).ok());
     let parts = text.as_deref().and_then(|text| text.split_once(':'));
     let (at, id) = parts.ok_or(AdminError::Request)?;
+    if id.contains('\0') {
+        return Err(AdminError::Request);
+    }
     let at = at.parse().map_err(|_| AdminError::Request)?;
     Ok((Timestamp::from_millis(at), id.to_owned()))
 }

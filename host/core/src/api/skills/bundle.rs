@@ -39,13 +39,16 @@ pub(super) async fn receive(call: &mut Call, known: &[&str]) -> Result<Received,
                        file: send it in a list, as 'files[]'.";
         return Err(ContentError::upload(Some(PART), message).into());
     }
-    // Few at a time, so that memory stays bounded whatever the number of clients.
-    let permit = call.core.bundles.clone().acquire_owned().await;
-    let _permit = permit.map_err(|_| STORAGE)?;
+    // So many at a time that memory stays bounded whatever the number of clients, and that slow ones keep nobody waiting.
+    let place = call.core.uploads.clone().acquire_owned().await;
+    let _place = place.map_err(|_| STORAGE)?;
     let body = call.take_body();
     let mut upload = Upload::open(&call.parts.headers, body, FORM)?;
     match form(&mut upload, known).await {
         Ok((sent, default)) => {
+            // Unpacking takes as much again, and a processor: few at a time, none of which waits for a client.
+            let permit = call.core.bundles.clone().acquire_owned().await;
+            let _permit = permit.map_err(|_| STORAGE)?;
             let (manifest, packed) = check(sent).await?;
             Ok(Received {
                 manifest,

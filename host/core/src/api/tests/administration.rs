@@ -173,6 +173,7 @@ async fn writes_are_recorded_by_key_and_page_by_cursor(database: TestDatabase) {
         "limit=1&limit=1",
         "key_id=",
         "cursor=x",
+        "cursor=MToA",
         "created_after=x",
         "limit",
     ] {

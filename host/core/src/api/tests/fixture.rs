@@ -87,6 +87,7 @@ impl Fixture {
         let core = Arc::new(Core {
             gateway,
             blobs: Blobs::on_disk(folder.path(), store.keys().clone()).unwrap(),
+            uploads: Arc::new(Semaphore::new(3)),
             bundles: Arc::new(Semaphore::new(1)),
             hosts: Arc::new(true.into()),
             deployment: None,

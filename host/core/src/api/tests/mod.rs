@@ -28,6 +28,7 @@ mod paths;
 mod registry;
 mod shapes;
 mod skills;
+mod slow;
 mod streams;
 mod templates;
 mod text;

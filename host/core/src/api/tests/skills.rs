@@ -316,6 +316,15 @@ async fn a_refused_bundle_stores_nothing(database: TestDatabase) {
             400,
         ),
         (
+            "a zero byte by an escape",
+            vec![Part::file(
+                "files[]",
+                "s/SKILL.md",
+                b"---\nname: a\ndescription: \"a\\0b\"\n---",
+            )],
+            400,
+        ),
+        (
             "no folder",
             vec![Part::file("files[]", "SKILL.md", text.as_bytes())],
             400,
