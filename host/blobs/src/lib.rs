@@ -147,6 +147,18 @@ impl Blobs {
         }
     }
 
+    /// The clock that dates blobs, in Unix milliseconds: the object store's own, which may differ from every other.
+    ///
+    /// # Errors
+    /// [`BlobError::Store`].
+    pub async fn now(&self) -> Result<i64, BlobError> {
+        let probe = staging_path();
+        self.store.put(&probe, Vec::new().into()).await?;
+        let meta = self.store.head(&probe).await;
+        self.store.delete(&probe).await?;
+        Ok(meta?.last_modified.timestamp_millis())
+    }
+
     /// The digests of all blobs last written before `before_ms`; the sweep compares them with the database.
     ///
     /// # Errors

@@ -86,7 +86,7 @@ mod lifecycle;
 mod suspension;
 
 pub use lifecycle::{
-    Capacity, Record, Recorded, Reserve, begin_create, record, release, released, reserve,
+    Capacity, Record, Recorded, Reserve, Reserved, begin_create, record, release, released, reserve,
 };
 pub use suspension::{begin_resume, begin_suspend};
 

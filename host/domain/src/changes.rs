@@ -11,7 +11,6 @@ use crate::event::EventPayload;
 use crate::id::Ids;
 use crate::input::{Input, Receipt};
 use crate::item::Item;
-use crate::lease::Lease;
 use crate::reservation::Reservation;
 use crate::session::Session;
 use crate::turn::Turn;
@@ -91,17 +90,8 @@ pub enum Write {
     PutAllocation(Allocation),
     /// An Artifact; identity `id`.
     PutArtifact(Artifact),
-    /// The lease; one row.
-    PutLease(Lease),
     /// Removes everything of a deleted Session but its tombstone, retry identity and settlement rows.
     PurgeSession(SessionId),
-    /// Removes delta events of ended Items up to and including this event number.
-    TrimDeltas {
-        /// The Session.
-        session_id: SessionId,
-        /// Highest number that goes.
-        through: u64,
-    },
 }
 
 /// Something worth looking at after the commit.

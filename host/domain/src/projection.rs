@@ -37,8 +37,6 @@ pub struct Appended {
     pub through: u64,
     /// The `seq` that was expected, if there is a gap: nothing was applied; the observation has failed (RP-11.2).
     pub gap: Option<u64>,
-    /// Must be synced before it is acknowledged: a function call, a native session (units.md, `AppendRun`).
-    pub synced: bool,
     /// The last native error of these events.
     pub failure: Option<RunFailure>,
     /// The Run's `done` was among them.
@@ -124,7 +122,7 @@ fn apply_one(
         EventBody::Delta(delta) => items::delta(draft, delta),
         EventBody::ItemEnded(end) => items::end(draft, end, cx)?,
         EventBody::Usage(usage) => take_usage(draft, usage),
-        EventBody::NativeSession(native) => answer.synced |= take_native_session(draft, native),
+        EventBody::NativeSession(native) => take_native_session(draft, native),
         EventBody::Error(_)
         | EventBody::Done(_)
         | EventBody::Agent(_)
@@ -167,13 +165,9 @@ fn take_usage(draft: &mut Draft<'_>, usage: RunUsage) {
     }
 }
 
-fn take_native_session(draft: &mut Draft<'_>, native: NativeSession) -> bool {
-    match &mut draft.state.turn {
-        Some(turn) if turn.native_session.as_ref() != Some(&native) => {
-            turn.native_session = Some(native);
-            true
-        }
-        _ => false,
+fn take_native_session(draft: &mut Draft<'_>, native: NativeSession) {
+    if let Some(turn) = &mut draft.state.turn {
+        turn.native_session = Some(native);
     }
 }
 

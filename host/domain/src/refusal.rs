@@ -5,9 +5,6 @@ use crate::call::CallId;
 /// Why a command is refused. Each names its row of the error table in wire.md 8.2.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// E400-17: an update without a field.
-    #[error("the update names no field")]
-    EmptyUpdate,
     /// E400-18: a Session on `none` without input.
     #[error("a conversation-only Session needs initial input")]
     InputRequired,
@@ -91,7 +88,6 @@ impl Refusal {
     /// Row of the error table (wire.md 8.2).
     pub fn wire_id(&self) -> &'static str {
         match self {
-            Self::EmptyUpdate => "E400-17",
             Self::InputRequired => "E400-18",
             Self::UnknownCall(_) => "E400-21",
             Self::OtherTurn => "E400-22",
@@ -129,8 +125,7 @@ impl Refusal {
             | Self::EnvironmentUnavailable
             | Self::InputExpired
             | Self::InputCancelled => true,
-            Self::EmptyUpdate
-            | Self::InputRequired
+            Self::InputRequired
             | Self::UnknownCall(_)
             | Self::OtherTurn
             | Self::UnsupportedContent { .. }

@@ -9,6 +9,7 @@ use sqlx::{AnyConnection, Row};
 use crate::{
     convert::{expect_written, int, json_column, to_json},
     error::StoreError,
+    provider_state,
 };
 
 /// Inserts an allocation, or replaces one by its next revision (SP-4.9).
@@ -39,9 +40,14 @@ pub(crate) async fn put(
     })
     .bind(int(allocation.revision)?)
     .bind(to_json(allocation)?)
-    .execute(conn)
+    .execute(&mut *conn)
     .await?;
-    expect_written(done.rows_affected(), "allocations")
+    expect_written(done.rows_affected(), "allocations")?;
+    if allocation.phase == AllocationPhase::Released {
+        // Nothing of it is left at the provider, so nothing of it is remembered.
+        provider_state::forget(conn, &allocation.provider, allocation.id).await?;
+    }
+    Ok(())
 }
 
 /// The allocation of a Session.
@@ -62,10 +68,13 @@ pub(crate) async fn of_session(
 
 /// Allocations of a provider that hold compute.
 pub(crate) async fn holding(conn: &mut AnyConnection, provider: &str) -> Result<u32, StoreError> {
-    let row = sqlx::query("SELECT count(*) AS held FROM allocations WHERE provider = $1 AND phase NOT IN ('released', 'suspended')")
-        .bind(provider)
-        .fetch_one(conn)
-        .await?;
+    // Written so that the index of what is not released serves it.
+    let row = sqlx::query(
+        "SELECT count(*) AS held FROM allocations WHERE provider = $1 AND phase <> 'released' AND phase <> 'suspended'",
+    )
+    .bind(provider)
+    .fetch_one(conn)
+    .await?;
     u32::try_from(row.try_get::<i64, _>("held")?).map_err(|_| StoreError::Corrupt {
         table: "allocations",
         column: "phase",

@@ -29,12 +29,7 @@ pub(crate) async fn apply(
             Write::PutBinding(row) => devices::put_binding(conn, row).await?,
             Write::PutAllocation(row) => allocations::put(conn, row).await?,
             Write::PutArtifact(row) => artifacts::put(conn, row).await?,
-            Write::PutLease(row) => crate::lease::put(conn, row).await?,
             Write::PurgeSession(id) => sessions::purge(conn, *id, now.millis()).await?,
-            Write::TrimDeltas {
-                session_id,
-                through,
-            } => events::trim(conn, *session_id, *through).await?,
         }
     }
     if !changes.events.is_empty() {

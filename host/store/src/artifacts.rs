@@ -1,5 +1,7 @@
 //! Artifact rows: published output files. Their bytes are blobs.
 
+use std::collections::HashMap;
+
 use domain::{ArtifactId, SessionId, Timestamp, artifact::Artifact};
 use sqlx::{AnyConnection, Row, any::AnyRow};
 
@@ -46,21 +48,24 @@ pub(crate) async fn get(
     row.map(|row| read(&row)).transpose()
 }
 
-/// The newest Artifact of a path that remains (ART-007).
+/// Of the Artifacts of a Session that remain the newest of each path (ART-007), in one read: a Turn may have thousands.
 pub(crate) async fn newest(
     conn: &mut AnyConnection,
     session: SessionId,
-    path: &str,
-) -> Result<Option<Artifact>, StoreError> {
-    let row = sqlx::query(
+) -> Result<Vec<Artifact>, StoreError> {
+    let rows = sqlx::query(
         "SELECT id, session_id, turn_id, environment_id, path, digest, size, created_at, deleted_at FROM artifacts \
-         WHERE session_id = $1 AND path = $2 AND deleted_at IS NULL ORDER BY created_at DESC, id DESC LIMIT 1",
+         WHERE session_id = $1 AND deleted_at IS NULL ORDER BY created_at, id",
     )
     .bind(session.to_string())
-    .bind(path)
-    .fetch_optional(conn)
+    .fetch_all(conn)
     .await?;
-    row.map(|row| read(&row)).transpose()
+    let mut newest = HashMap::new();
+    for row in &rows {
+        let artifact = read(row)?;
+        newest.insert(artifact.path.clone(), artifact);
+    }
+    Ok(newest.into_values().collect())
 }
 
 /// Reads a whole row.

@@ -8,6 +8,9 @@ pub enum StoreError {
     /// The database refused or failed; the transaction was rolled back.
     #[error("the database failed")]
     Database(#[source] Arc<sqlx::Error>),
+    /// The disk of the database is full; the transaction was rolled back.
+    #[error("the disk of the database is full")]
+    Full,
     /// The connection was lost inside `COMMIT`: the unit may or may not have happened. Re-read, never repeat.
     #[error("the outcome of a commit is unknown")]
     CommitUnknown(#[source] Arc<sqlx::Error>),
@@ -90,14 +93,23 @@ impl StoreError {
         matches!(self, Self::CommitUnknown(_))
     }
 
+    /// Whether only the rows that were asked for are at fault, and not the database: whoever works through many Sessions passes
+    /// over this one.
+    pub fn is_of_these_rows(&self) -> bool {
+        matches!(
+            self,
+            Self::Corrupt { .. } | Self::Missing { .. } | Self::Seal(_) | Self::Impossible(_)
+        )
+    }
+
     /// Whether the database waited for a lock in vain, so that the unit may run again.
     pub(crate) fn is_lock(&self) -> bool {
         match self {
             Self::Busy => true,
-            // PostgreSQL: lock_not_available, deadlock_detected, serialization_failure. SQLite: busy, locked.
+            // PostgreSQL: lock_not_available, deadlock_detected, serialization_failure. SQLite has one writer.
             Self::Database(error) => matches!(&**error, sqlx::Error::Database(error) if error
                 .code()
-                .is_some_and(|code| matches!(code.as_ref(), "55P03" | "40P01" | "40001" | "5" | "6" | "517" | "261"))),
+                .is_some_and(|code| matches!(code.as_ref(), "55P03" | "40P01" | "40001"))),
             _ => false,
         }
     }
@@ -105,17 +117,11 @@ impl StoreError {
     /// Whether the connection is gone or the transaction with it, so that no later statement can succeed.
     pub(crate) fn is_fatal(&self) -> bool {
         let Self::Database(error) = self else {
-            return false;
+            return matches!(self, Self::Full);
         };
         match &**error {
-            // SQLite ends the transaction by itself on these: out of memory, I/O, full. Its codes have at most four
-            // digits, PostgreSQL's exactly five characters.
-            sqlx::Error::Database(error) => error.code().is_some_and(|code| {
-                code.len() < 5
-                    && code
-                        .parse::<u32>()
-                        .is_ok_and(|code| matches!(code & 0xff, 7 | 10 | 13))
-            }),
+            // SQLite ends the transaction by itself on these: out of memory, I/O.
+            sqlx::Error::Database(error) => matches!(sqlite_code(&**error), Some(7 | 10)),
             sqlx::Error::Io(_)
             | sqlx::Error::Protocol(_)
             | sqlx::Error::WorkerCrashed
@@ -159,6 +165,23 @@ impl<R> From<sqlx::Error> for UnitError<R> {
 
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
+        if is_full(&error) {
+            return Self::Full;
+        }
         Self::Database(Arc::new(error))
     }
+}
+
+/// SQLite's primary result code. Its codes have at most four digits, PostgreSQL's exactly five characters.
+fn sqlite_code(error: &dyn sqlx::error::DatabaseError) -> Option<u32> {
+    let code = error.code().filter(|code| code.len() < 5)?;
+    code.parse::<u32>().ok().map(|code| code & 0xff)
+}
+
+/// Whether there is no room for a write: SQLite's "full", PostgreSQL's `disk_full`.
+pub(crate) fn is_full(error: &sqlx::Error) -> bool {
+    let sqlx::Error::Database(error) = error else {
+        return false;
+    };
+    sqlite_code(&**error) == Some(13) || error.code().is_some_and(|code| code == "53100")
 }

@@ -117,21 +117,25 @@ pub(crate) async fn after(
     Ok(events)
 }
 
-/// Removes deltas of ended Items up to a number.
+/// Removes deltas of ended Items up to a number, at most `slice` of them; `false`: there may be more.
 pub(crate) async fn trim(
     conn: &mut AnyConnection,
     session: SessionId,
     through: u64,
-) -> Result<(), StoreError> {
-    sqlx::query(
-        "DELETE FROM events WHERE session_id = $1 AND number <= $2 AND delta_of IS NOT NULL \
-         AND delta_of IN (SELECT id FROM items WHERE session_id = $1 AND ended = 1)",
+    slice: u32,
+) -> Result<bool, StoreError> {
+    let done = sqlx::query(
+        "DELETE FROM events WHERE session_id = $1 AND number IN (SELECT number FROM events WHERE session_id = $1 \
+         AND number <= $2 AND delta_of IS NOT NULL \
+         AND delta_of IN (SELECT id FROM items WHERE session_id = $1 AND ended = 1) ORDER BY number LIMIT $3)",
     )
     .bind(session.to_string())
     .bind(int(through)?)
+    .bind(i64::from(slice))
     .execute(&mut *conn)
     .await?;
-    sessions::set_trimmed(conn, session, through).await
+    sessions::set_trimmed(conn, session, through).await?;
+    Ok(done.rows_affected() < u64::from(slice))
 }
 
 /// The newest delta that, with all newer ones, is over so many bytes; none if all of them are not.

@@ -71,6 +71,12 @@ const MIGRATIONS: &[(i64, &str, &str, &str)] = &[
         include_str!("../../../migrations/sqlite/0010_renewals.sql"),
         include_str!("../../../migrations/postgres/0010_renewals.sql"),
     ),
+    (
+        11,
+        "indexes",
+        include_str!("../../../migrations/sqlite/0011_indexes.sql"),
+        include_str!("../../../migrations/postgres/0011_indexes.sql"),
+    ),
 ];
 
 /// The newest schema version that this program knows.
@@ -132,9 +138,13 @@ mod tests {
     #[test]
     fn both_databases_have_one_schema() {
         for (version, _, sqlite, postgres) in MIGRATIONS {
-            let plain = postgres
-                .replace(" COLLATE \"C\"", "")
-                .replace("BYTEA", "BLOB");
+            // SQLite cannot change the order of a column's text, and needs not: it has only this one.
+            let orders = |line: &&str| line.ends_with("TYPE TEXT COLLATE \"C\";\n");
+            let plain: String = postgres
+                .split_inclusive('\n')
+                .filter(|line| !orders(line))
+                .collect();
+            let plain = plain.replace(" COLLATE \"C\"", "").replace("BYTEA", "BLOB");
             assert_eq!(*sqlite, plain, "migration {version}");
         }
     }

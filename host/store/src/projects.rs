@@ -237,7 +237,11 @@ impl Unit for IssueApiKey {
     type Refusal = ProjectRefusal;
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<ApiKey, UnitError<ProjectRefusal>> {
-        // The condition is part of the write: an archive that commits meanwhile cannot leave a live key behind.
+        // The row is locked first: an archive that commits meanwhile would not see this key, and leave it alive.
+        sqlx::query("UPDATE projects SET name = name WHERE id = $1")
+            .bind(self.project.to_string())
+            .execute(&mut *tx.conn)
+            .await?;
         let now = tx.now().await?;
         let done = sqlx::query(
             "INSERT INTO api_keys (id, project_id, name, prefix, digest, created_at) \

@@ -53,6 +53,20 @@ pub(crate) async fn get(
     Ok(Some(Secret::new(plain.as_slice())))
 }
 
+/// Removes every value of an allocation.
+pub(crate) async fn forget(
+    conn: &mut AnyConnection,
+    provider: &str,
+    allocation: AllocationId,
+) -> Result<(), StoreError> {
+    sqlx::query("DELETE FROM provider_state WHERE provider = $1 AND scope = $2")
+        .bind(provider)
+        .bind(allocation.to_string())
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
 /// Stores a value, or removes it. Durable when it answers; refused by the lease if a newer owner exists (SP-4.9).
 #[derive(Debug, Clone)]
 pub struct PutProviderState {

@@ -77,6 +77,21 @@ pub(crate) async fn get(
     row.map(|row| whole(&row)).transpose()
 }
 
+/// The state of one reservation.
+pub(crate) async fn state(
+    conn: &mut AnyConnection,
+    id: ReservationId,
+) -> Result<Option<ReservationState>, StoreError> {
+    let row = sqlx::query("SELECT body FROM reservations WHERE id = $1")
+        .bind(id.to_string())
+        .fetch_optional(conn)
+        .await?;
+    let bare: Option<Reservation> = row
+        .map(|row| json_column(&row, "reservations", "body"))
+        .transpose()?;
+    Ok(bare.map(|bare| bare.state))
+}
+
 fn whole(row: &AnyRow) -> Result<Reservation, StoreError> {
     with_messages(json_column(row, "reservations", "body")?, row)
 }

@@ -87,21 +87,46 @@ pub(crate) async fn set_trimmed(
     Ok(())
 }
 
-/// Removes everything of a deleted Session but its tombstone, retry identity and settlement rows (reliability 4.10).
+/// Removes rows of a deleted Session, at most `slice` of each kind; `false`: there may be more. Its events go first and from
+/// the first one, so that a Session without its first event is known as one that is being purged.
+pub(crate) async fn purge_slice(
+    conn: &mut AnyConnection,
+    id: SessionId,
+    slice: u32,
+) -> Result<bool, StoreError> {
+    for statement in [
+        "DELETE FROM events WHERE session_id = $1 AND number IN \
+         (SELECT number FROM events WHERE session_id = $1 ORDER BY number LIMIT $2)",
+        "DELETE FROM artifacts WHERE id IN (SELECT id FROM artifacts WHERE session_id = $1 LIMIT $2)",
+        "DELETE FROM inputs WHERE id IN (SELECT id FROM inputs WHERE session_id = $1 LIMIT $2)",
+        "DELETE FROM calls WHERE (turn_id, call_id) IN \
+         (SELECT turn_id, call_id FROM calls WHERE session_id = $1 LIMIT $2)",
+        "DELETE FROM items WHERE id IN (SELECT id FROM items WHERE session_id = $1 LIMIT $2)",
+    ] {
+        let done = sqlx::query(statement)
+            .bind(id.to_string())
+            .bind(i64::from(slice))
+            .execute(&mut *conn)
+            .await?;
+        if done.rows_affected() >= u64::from(slice) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The end of a purge: what stays of a deleted Session is its tombstone, retry identity and settlement rows (reliability 4.10).
 pub(crate) async fn purge(
     conn: &mut AnyConnection,
     id: SessionId,
     now: i64,
 ) -> Result<(), StoreError> {
+    while !purge_slice(conn, id, u32::MAX).await? {}
     let session = id.to_string();
     for statement in [
-        "DELETE FROM events WHERE session_id = $1",
-        "DELETE FROM artifacts WHERE session_id = $1",
-        "DELETE FROM inputs WHERE session_id = $1",
-        "DELETE FROM calls WHERE session_id = $1",
-        "DELETE FROM items WHERE session_id = $1",
         "UPDATE reservations SET messages = '[]' WHERE session_id = $1",
-        "UPDATE configurations SET body = '{}', sealed_provider = NULL, sealed_environment = NULL WHERE session_id = $1",
+        "UPDATE configurations SET body = '{}', sealed_provider = NULL, sealed_environment = NULL \
+         WHERE id = (SELECT configuration_id FROM sessions WHERE id = $1)",
     ] {
         sqlx::query(statement)
             .bind(&session)

@@ -31,6 +31,8 @@ use crate::{
 const QUEUE: usize = 1024;
 /// Period of the SQLite checkpoint task.
 const CHECKPOINT_PERIOD: Duration = Duration::from_secs(1);
+/// Pages (of 4 KiB) that the log may have before the writer is made to wait for it to begin anew.
+const LONGEST_LOG: i64 = (64 << 20) / 4096;
 
 /// An open database. Cheap to clone.
 #[derive(Clone)]
@@ -372,9 +374,7 @@ async fn checkpoints(
             conn = options.connect().await.ok();
         }
         if let Some(open) = &mut conn
-            && let Err(error) = sqlx::query("PRAGMA wal_checkpoint(PASSIVE)")
-                .fetch_all(open)
-                .await
+            && let Err(error) = checkpoint(open).await
         {
             tracing::warn!(%error, "a checkpoint failed");
             conn = None;
@@ -387,4 +387,19 @@ async fn checkpoints(
     if let Some(open) = conn {
         let _ = open.close().await;
     }
+}
+
+/// One checkpoint. A writer that never pauses leaves no moment at which the log could begin anew, so that it grows without an
+/// end; once it is long, this asks the writer to wait for that moment.
+async fn checkpoint(conn: &mut AnyConnection) -> Result<(), sqlx::Error> {
+    let row = sqlx::query("PRAGMA wal_checkpoint(PASSIVE)")
+        .fetch_one(&mut *conn)
+        .await?;
+    let pages: i64 = row.try_get("log")?;
+    if pages > LONGEST_LOG {
+        sqlx::query("PRAGMA wal_checkpoint(RESTART)")
+            .fetch_one(conn)
+            .await?;
+    }
+    Ok(())
 }

@@ -275,7 +275,6 @@ impl ApiError {
 fn refused(refusal: &Refusal) -> Row {
     let invalid = |invalid: Invalid| ApiError::Invalid(invalid).row();
     let mut row = match refusal {
-        Refusal::EmptyUpdate => invalid(Invalid::empty_update()),
         Refusal::InputRequired => invalid(Invalid::input_required()),
         Refusal::UnknownCall(call_id) => invalid(Invalid::unknown_call(&call_id.0)),
         Refusal::OtherTurn => invalid(Invalid::foreign_call()),

@@ -98,10 +98,10 @@ async fn wait(call: &Call, session: SessionId, reservation: ReservationId) -> Re
             .core
             .store
             .read()
-            .reservation(reservation)
+            .reservation_state(reservation)
             .await
             .map_err(read_failed)?;
-        match found.map(|found| found.state) {
+        match found {
             Some(ReservationState::Pending) => {}
             Some(ReservationState::Admitted { .. }) => return Ok(()),
             Some(ReservationState::Expired) => return Err(Refusal::InputExpired.into()),

@@ -34,6 +34,12 @@ pub(crate) fn creation_failed(error: WriteError<Refusal>, keyed: bool) -> ApiErr
 /// A write failed in the store. After an unknown commit it may have happened: without a key a repetition is no retry (D27).
 pub(crate) fn write_broke(error: &StoreError) -> ApiError {
     tracing::error!(%error, "a write failed");
+    if matches!(error, StoreError::Full) {
+        // Nothing was written, and the operator can make room.
+        return ApiError::ExecutionUnavailable {
+            effect_unknown: false,
+        };
+    }
     ApiError::Internal {
         effect_unknown: error.is_unknown(),
     }

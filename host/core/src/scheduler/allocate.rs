@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use domain::allocation::{Allocation, AllocationPhase, Observed, Record, Reserve};
+use domain::allocation::{Allocation, AllocationPhase, Observed, Record, Reserve, Reserved};
 use domain::provider::{NativeState, Outcome, SandboxInfo};
 use domain::{AllocationId, DeviceId};
 use protocol::wire::CloseReason;
@@ -108,9 +108,12 @@ async fn reserve(shared: &Shared, provider: &Hosting) -> Result<Room, StoreError
                 limit: Some(provider.max_active()),
             };
             match shared.store.write(unit).await {
-                Ok(Some(_)) | Err(WriteError::Refused(_)) => {}
+                Ok(Reserved::Now(_) | Reserved::NotWanted) | Err(WriteError::Refused(_)) => {}
                 // Without capacity all of them stay as they are and are found again (A2).
-                Ok(None) => return Ok(Room::None),
+                Ok(Reserved::NoCapacity) => return Ok(Room::None),
+                Err(WriteError::Store(error)) if error.is_of_these_rows() => {
+                    tracing::error!(session = %work.session, %error, "an Environment cannot be given compute");
+                }
                 Err(WriteError::Store(error)) => return Err(error),
             }
         }
@@ -228,8 +231,14 @@ async fn find(
     provider: &Hosting,
     allocation: Allocation,
 ) -> Result<(), StoreError> {
-    let outcome = provider.inspect(&allocation).await;
-    settle_create(shared, provider, allocation, outcome).await
+    match provider.inspect(&allocation).await {
+        // A provider that will not look says nothing about the create, which may have landed (SP-4.4, SP-4.5).
+        Outcome::Rejected { code, .. } => {
+            uncertain(&allocation, &code);
+            Ok(())
+        }
+        outcome => settle_create(shared, provider, allocation, outcome).await,
+    }
 }
 
 async fn settle_create(

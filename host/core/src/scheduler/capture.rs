@@ -1,6 +1,7 @@
 //! The copy of a settled Run's outputs into unreferenced blobs (state-machines 1.13, SC-7.8). No lock and no lease is held
 //! meanwhile; nothing is published here.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ pub(super) enum CaptureError {
     /// Nothing came for too long.
     #[error("the transfer stood still")]
     Silence,
-    /// The order of signals, a digest or a count is wrong.
+    /// The order of signals, a digest or a count is wrong, or a path comes twice.
     #[error("the transfer contradicts itself")]
     Mismatch,
     /// Too many files or bytes.
@@ -49,6 +50,7 @@ pub(super) async fn copy(
     let mut feed = peer.export(binding, Vec::new());
     store::crash_point!("workspace_export.sent");
     let mut files: Vec<CapturedFile> = Vec::new();
+    let mut paths = HashSet::new();
     let mut open: Option<(String, BlobWriter)> = None;
     let mut total = 0u64;
     loop {
@@ -60,6 +62,9 @@ pub(super) async fn copy(
                 total = total.saturating_add(size);
                 if files.len() == FILES || size > FILE_BYTES || total > TURN_BYTES {
                     return Err(CaptureError::Limit);
+                }
+                if !paths.insert(path.clone()) {
+                    return Err(CaptureError::Mismatch);
                 }
                 open = Some((path, shared.blobs.put(size).await?));
             }

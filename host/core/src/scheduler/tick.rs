@@ -61,6 +61,9 @@ async fn expire(shared: &Shared) -> Result<(), StoreError> {
         match shared.store.write(unit).await {
             Ok(Expired::Now) => tracing::info!(session = %due.session, "input expired"),
             Ok(Expired::NotDue | Expired::Locked) => {}
+            Err(WriteError::Store(error)) if error.is_of_these_rows() => {
+                tracing::error!(session = %due.session, %error, "input cannot expire");
+            }
             Err(WriteError::Store(error)) => return Err(error),
             Err(WriteError::Refused(refusal)) => {
                 tracing::error!(session = %due.session, ?refusal, "an expiry was refused");

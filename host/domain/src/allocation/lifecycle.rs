@@ -39,8 +39,18 @@ pub struct Reserve {
     pub credential: Digest,
 }
 
-/// A1: allocation, device, credential digest and binding in one commit, before any native call (SP-4.1). None if the
-/// Environment is not live and hosted, has had one (I22), or capacity is used up (A2).
+/// What became of the wish for an allocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reserved {
+    /// It is made.
+    Now(AllocationId),
+    /// Nobody wishes it any more: the Environment is not live and hosted, or has had one (I22).
+    NotWanted,
+    /// Capacity is used up; the Environment waits (A2).
+    NoCapacity,
+}
+
+/// A1: allocation, device, credential digest and binding in one commit, before any native call (SP-4.1).
 ///
 /// # Errors
 /// None; the signature is that of every decision.
@@ -49,18 +59,19 @@ pub fn reserve(
     capacity: Capacity,
     reserve: Reserve,
     cx: &mut Context<'_>,
-) -> Result<Decided<Option<AllocationId>>, Refusal> {
+) -> Result<Decided<Reserved>, Refusal> {
     let live =
         state.session.deleted_at.is_none() && state.session.placement == Placement::OpenaiHosted;
     let environment = state
         .environment
         .as_ref()
         .filter(|environment| live && !environment.status.is_terminal());
-    let Some(environment) =
-        environment.filter(|_| state.allocation.is_none() && capacity.is_free())
-    else {
-        return Ok(Decided::unchanged(None));
+    let Some(environment) = environment.filter(|_| state.allocation.is_none()) else {
+        return Ok(Decided::unchanged(Reserved::NotWanted));
     };
+    if !capacity.is_free() {
+        return Ok(Decided::unchanged(Reserved::NoCapacity));
+    }
     let mut draft = Draft::of(state);
     let id = AllocationId::draw(cx.ids);
     draft.state.device = Some(Device {
@@ -97,7 +108,7 @@ pub fn reserve(
         created_at: cx.now,
     });
     draft.hint(Hint::Allocation(id));
-    Ok(draft.decide(Some(id)))
+    Ok(draft.decide(Reserved::Now(id)))
 }
 
 /// A3: the right to send `create`, once ever (SP-4.2, SP-4.3). Anything else is inert; the answer tells.

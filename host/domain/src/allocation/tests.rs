@@ -1,6 +1,6 @@
 //! Every row of the allocation machine (state-machines 1.9).
 
-use super::{AllocationPhase, Capacity, Observed, Record, begin_resume, begin_suspend};
+use super::{AllocationPhase, Capacity, Observed, Record, Reserved, begin_resume, begin_suspend};
 use crate::OperationId;
 use crate::environment::EnvironmentStatus;
 use crate::session::Placement;
@@ -49,7 +49,7 @@ fn resume(world: &mut World) -> bool {
 #[test]
 fn a1_a2_one_allocation_ever_and_only_with_capacity() {
     let mut world = World::created(Placement::OpenaiHosted, &[]);
-    assert!(!world.allocate(0), "A2");
+    assert_eq!(world.reserve(0), Reserved::NoCapacity, "A2");
     assert!(world.allocate(1));
     assert_eq!(phase(&world), AllocationPhase::Reserved);
     let state = world.state();
@@ -58,9 +58,14 @@ fn a1_a2_one_allocation_ever_and_only_with_capacity() {
         state.device.unwrap().id,
         "SP-4.1: one commit"
     );
-    assert!(!world.allocate(9), "I22");
+    assert_eq!(world.reserve(9), Reserved::NotWanted, "I22");
+    assert_eq!(
+        world.reserve(0),
+        Reserved::NotWanted,
+        "that there is no room is not the reason"
+    );
     let mut own = World::created(Placement::SelfHosted, &[]);
-    assert!(!own.allocate(9), "I22: hosted only");
+    assert_eq!(own.reserve(9), Reserved::NotWanted, "I22: hosted only");
 }
 
 #[test]

@@ -22,7 +22,6 @@ pub(super) fn start(
             answer.invalid_call = known.name != call.name || known.arguments != call.arguments;
             return Ok(());
         }
-        answer.synced = true;
     }
     if find(draft, &item.key).is_some() {
         return Ok(());

@@ -144,14 +144,14 @@ pub(crate) const ALLOCATION_ENDED: ReservationState = ReservationState::Failed {
     reason: ReservationFailure::Environment,
 };
 
-/// V5: the Environment becomes `expired` without an event (ENV-042); a failed one stays (V6). A running initialization is
-/// abandoned (N7, D22).
+/// V5: the Environment becomes `expired` without an event (ENV-042); a failed one stays (V6). An initialization that
+/// runs or waits is abandoned (N7, D22).
 fn expire_environment(draft: &mut Draft<'_>) {
     if let Some(environment) = &mut draft.state.environment {
         if !environment.status.is_terminal() {
             environment.status = EnvironmentStatus::Expired;
         }
-        if matches!(environment.initialization, Initialization::Running { .. }) {
+        if !matches!(environment.initialization, Initialization::Complete { .. }) {
             environment.initialization = Initialization::Failed;
         }
     }

@@ -97,6 +97,10 @@ impl World {
     }
 
     pub fn allocate(&mut self, limit: u32) -> bool {
+        matches!(self.reserve(limit), allocation::Reserved::Now(_))
+    }
+
+    pub fn reserve(&mut self, limit: u32) -> allocation::Reserved {
         let reserve = Reserve {
             provider: "local".into(),
             generation: 1,
@@ -109,7 +113,6 @@ impl World {
             limit: Some(limit),
         };
         self.sure(|state, cx| allocation::reserve(state, capacity, reserve, cx))
-            .is_some()
     }
 
     pub fn begin_create(&mut self) -> bool {

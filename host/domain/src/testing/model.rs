@@ -239,7 +239,7 @@ impl Model {
             Write::PutArtifact(row) => {
                 self.artifacts.insert(row.id, row);
             }
-            Write::PutLease(_) | Write::PurgeSession(_) | Write::TrimDeltas { .. } => {}
+            Write::PurgeSession(_) => {}
         }
     }
 }

@@ -5,7 +5,7 @@ use domain::item::{ItemBody, UserMessage};
 use domain::{
     ArtifactId, EnvironmentId, ItemId, ProjectId, ReservationId, SessionId, TurnId,
     artifact::Artifact, configuration::SessionConfiguration, environment::Environment, item::Item,
-    reservation::Reservation, run::NativeSession, session::Session, turn::Turn,
+    reservation::ReservationState, run::NativeSession, session::Session, turn::Turn,
 };
 use sqlx::Row;
 
@@ -248,13 +248,16 @@ impl Reader<'_> {
         user_message(item.map(|item| item.body))
     }
 
-    /// A reservation as it stands: what a waiting request polls (S-RES-3).
+    /// How a reservation stands: what a waiting request polls (S-RES-3), so its texts are left alone.
     ///
     /// # Errors
     /// What the database says.
-    pub async fn reservation(&self, id: ReservationId) -> Result<Option<Reservation>, StoreError> {
+    pub async fn reservation_state(
+        &self,
+        id: ReservationId,
+    ) -> Result<Option<ReservationState>, StoreError> {
         let mut conn = self.connection().await?;
-        reservations::get(&mut conn, id).await
+        reservations::state(&mut conn, id).await
     }
 
     /// A remaining Artifact of a live Session of a Project.

@@ -18,7 +18,7 @@ pub use list::{List, ListError, Order, Page};
 pub use records::{Record, RecordFilter, RecordedKey};
 pub use sessions::{CreationRecord, SessionRecord};
 pub use summary::{Assets, Group, Grouping};
-pub use work::{DueReservation, EnvironmentWork, PendingInput, QueuedTurn};
+pub use work::{DeletedSession, DueReservation, EnvironmentWork, PendingInput, QueuedTurn};
 
 use crate::{
     error::StoreError,

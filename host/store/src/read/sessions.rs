@@ -21,7 +21,6 @@ use crate::{
     error::StoreError,
     load::{Parts, load},
     retries::{self, Namespace},
-    sessions,
 };
 
 /// A Session with what its projection depends on.
@@ -165,17 +164,6 @@ impl Reader<'_> {
         let found = load(&mut snapshot, id, parts).await?;
         snapshot.end().await?;
         Ok(found.map(|(state, _)| state))
-    }
-
-    /// Whose Session it is, and whether it lives.
-    ///
-    /// # Errors
-    /// What the database says.
-    pub async fn session_row(&self, id: SessionId) -> Result<Option<Session>, StoreError> {
-        let mut conn = self.connection().await?;
-        Ok(sessions::get(&mut conn, id)
-            .await?
-            .map(|(session, _)| session))
     }
 
     /// Who made a Session under this key (W-IDEM-8).

@@ -22,19 +22,6 @@ impl Reader<'_> {
         templates::get(&mut conn, project, id).await
     }
 
-    /// A Template with its confidential part, at the point of use.
-    ///
-    /// # Errors
-    /// What the database says, or that it does not open.
-    pub async fn opened_template(
-        &self,
-        project: ProjectId,
-        id: TemplateId,
-    ) -> Result<Option<(Template, Confidential)>, StoreError> {
-        let mut conn = self.connection().await?;
-        templates::opened(&mut conn, &self.store.inner.settings.keys, project, id).await
-    }
-
     /// A Template with its confidential part, for the Session that is made of it (ENV-444).
     ///
     /// # Errors

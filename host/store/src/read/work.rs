@@ -10,7 +10,6 @@ use sqlx::Row;
 
 use super::Reader;
 use crate::{
-    allocations,
     convert::{count_column, id_column, json_column},
     error::StoreError,
     load::Parts,
@@ -46,6 +45,15 @@ pub struct QueuedTurn {
     pub turn: TurnId,
     /// Admission; with the id the cursor.
     pub created_at: Timestamp,
+}
+
+/// A deleted Session that may be purged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeletedSession {
+    /// The Session.
+    pub session: SessionId,
+    /// Its deletion; with the id the cursor.
+    pub deleted_at: Timestamp,
 }
 
 /// An Environment with something to do.
@@ -192,7 +200,67 @@ impl Reader<'_> {
             .collect()
     }
 
-    /// Environments whose initialization is pending, behind a cursor, at most `limit` (SC-8.1).
+    /// Deleted Sessions with nothing owed any more, behind a cursor, oldest deletion first, at most `limit`.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn sessions_to_purge(
+        &self,
+        after: Option<DeletedSession>,
+        limit: u32,
+    ) -> Result<Vec<DeletedSession>, StoreError> {
+        let mut conn = self.connection().await?;
+        let (at, id) = after.map_or((i64::MIN, String::new()), |session| {
+            (session.deleted_at.millis(), session.session.to_string())
+        });
+        let rows = sqlx::query(
+            "SELECT s.id, s.deleted_at FROM sessions s WHERE s.deleted_at IS NOT NULL AND s.purged_at IS NULL \
+             AND (s.deleted_at, s.id) > ($1, $2) \
+             AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.session_id = s.id AND t.live = 1) \
+             AND NOT EXISTS (SELECT 1 FROM bindings b WHERE b.session_id = s.id AND b.release_owed = 1) \
+             AND NOT EXISTS (SELECT 1 FROM environments e JOIN allocations a ON a.environment_id = e.id \
+             WHERE e.session_id = s.id AND a.phase <> 'released') \
+             ORDER BY s.deleted_at, s.id LIMIT $3",
+        )
+        .bind(at)
+        .bind(id)
+        .bind(i64::from(limit))
+        .fetch_all(&mut *conn)
+        .await?;
+        rows.iter()
+            .map(|row| {
+                Ok(DeletedSession {
+                    session: id_column(row, "sessions", "id")?,
+                    deleted_at: Timestamp::from_millis(row.try_get("deleted_at")?),
+                })
+            })
+            .collect()
+    }
+
+    /// Sessions with old deltas worth a write, behind a cursor, at most `limit` (SC-11.6).
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn sessions_to_trim(
+        &self,
+        after: Option<SessionId>,
+        limit: u32,
+    ) -> Result<Vec<SessionId>, StoreError> {
+        let mut conn = self.connection().await?;
+        let rows = sqlx::query(
+            "SELECT id FROM sessions WHERE purged_at IS NULL \
+             AND (last_event - trimmed_through > 512 OR delta_bytes > 67108864) AND id > $1 ORDER BY id LIMIT $2",
+        )
+        .bind(after.map(|id| id.to_string()).unwrap_or_default())
+        .bind(i64::from(limit))
+        .fetch_all(&mut *conn)
+        .await?;
+        rows.iter()
+            .map(|row| id_column(row, "sessions", "id"))
+            .collect()
+    }
+
+    /// Environments with a connected Runtime whose initialization is pending, behind a cursor, at most `limit` (SC-8.1).
     ///
     /// # Errors
     /// What the database says.
@@ -203,7 +271,8 @@ impl Reader<'_> {
     ) -> Result<Vec<EnvironmentWork>, StoreError> {
         self.environments(
             "SELECT e.session_id, e.id FROM environments e JOIN sessions s ON s.id = e.session_id \
-             WHERE e.initialization = 'pending' AND e.status NOT IN ('failed', 'expired') AND s.deleted_at IS NULL \
+             WHERE e.initialization = 'pending' AND e.connection IN ('registered', 'connected') \
+             AND e.status NOT IN ('failed', 'expired') AND s.deleted_at IS NULL \
              AND e.id > $1 ORDER BY e.id LIMIT $2",
             after,
             limit,
@@ -273,15 +342,6 @@ impl Reader<'_> {
         rows.iter()
             .map(|row| json_column(row, "allocations", "body"))
             .collect()
-    }
-
-    /// The allocation of a Session.
-    ///
-    /// # Errors
-    /// What the database says.
-    pub async fn allocation(&self, session: SessionId) -> Result<Option<Allocation>, StoreError> {
-        let mut conn = self.connection().await?;
-        allocations::of_session(&mut conn, session).await
     }
 
     /// Bindings whose release a device has not acknowledged: sent again at each connect (RP-8.4).

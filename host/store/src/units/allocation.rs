@@ -1,14 +1,14 @@
 //! The life of hosted compute, in steps that are committed before the provider is called (SP-4).
 
 use domain::{
-    AllocationId, Context, Decided, OperationId, Refusal, SessionId, SessionState,
-    allocation::{self, Capacity, Record, Recorded, Reserve},
+    Context, Decided, OperationId, Refusal, SessionId, SessionState,
+    allocation::{self, Capacity, Record, Recorded, Reserve, Reserved},
 };
 
 use super::{SessionUnit, decide_and_apply, locked};
 use crate::{allocations, error::UnitError, load::Parts, tx::Tx, unit::Unit};
 
-/// Reserves compute for a hosted Environment, with its device and binding (A1). `None`: no capacity, or not wanted.
+/// Reserves compute for a hosted Environment, with its device and binding (A1).
 #[derive(Debug, Clone)]
 pub struct ReserveAllocation {
     /// The Session of the Environment.
@@ -22,10 +22,10 @@ pub struct ReserveAllocation {
 impl Unit for ReserveAllocation {
     const NAME: &'static str = "ReserveAllocation";
     const LEASED: bool = true;
-    type Answer = Option<AllocationId>;
+    type Answer = Reserved;
     type Refusal = Refusal;
 
-    async fn run(&self, tx: &mut Tx<'_>) -> Result<Option<AllocationId>, UnitError<Refusal>> {
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<Reserved, UnitError<Refusal>> {
         let state = locked(tx, self.session, None, &Parts::whole()).await?;
         // Leased units run one after another, so the count cannot change before the commit.
         let used = allocations::holding(tx.conn, &self.reserve.provider).await?;

@@ -1,65 +1,73 @@
-//! `SweepDeleted`, `TrimEvents`, `PruneWriteOperations`: what may go, page by page.
+//! `SweepDeleted`, `TrimEvents`, `PruneWriteOperations`: what may go, slice by slice.
 
 use std::convert::Infallible;
 
-use domain::{Changes, SessionId, Write, retention};
+use domain::{SessionId, retention};
 
 use crate::{
     apply::apply,
-    convert::{count_column, id_column},
+    convert::count_column,
     error::UnitError,
     events,
     load::{Parts, load},
+    sessions,
     tx::Tx,
     unit::{Durability, Unit},
 };
 
-/// Sessions in one page.
-const PAGE: i64 = 32;
+/// Rows of a kind that one unit removes: all other units wait for it, so it must be short.
+const SLICE: u32 = 2000;
 
-/// Purges deleted Sessions whose compute and releases are settled (reliability 4.10). Answers which.
+/// What a sweep of one Session did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Swept {
+    /// Nothing: it may not go yet, or somebody holds it.
+    Kept,
+    /// A slice is gone; there may be more.
+    Part,
+    /// All of it that may go is gone.
+    Whole,
+}
+
+/// Purges a deleted Session whose compute and release are settled (reliability 4.10), slice by slice.
 #[derive(Debug, Clone, Copy)]
-pub struct SweepDeleted;
+pub struct SweepDeleted {
+    /// The Session.
+    pub session: SessionId,
+}
 
 impl Unit for SweepDeleted {
     const NAME: &'static str = "SweepDeleted";
     const LEASED: bool = true;
-    type Answer = Vec<SessionId>;
+    type Answer = Swept;
     type Refusal = Infallible;
 
     fn durability(&self) -> Durability {
         Durability::Flushed
     }
 
-    async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<SessionId>, UnitError<Infallible>> {
-        let rows = sqlx::query(
-            "SELECT s.id FROM sessions s WHERE s.deleted_at IS NOT NULL AND s.purged_at IS NULL \
-             AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.session_id = s.id AND t.live = 1) \
-             AND NOT EXISTS (SELECT 1 FROM bindings b WHERE b.session_id = s.id AND b.release_owed = 1) \
-             AND NOT EXISTS (SELECT 1 FROM allocations a WHERE a.session_id = s.id AND a.phase <> 'released') \
-             ORDER BY s.deleted_at, s.id LIMIT $1",
-        )
-        .bind(PAGE)
-        .fetch_all(&mut *tx.conn)
-        .await?;
-        let mut purged = Vec::with_capacity(rows.len());
-        for row in rows {
-            let session = id_column(&row, "sessions", "id")?;
-            if !tx.try_lock_session(session).await? {
-                continue;
-            }
-            // The page was read before the lock was held; the decision is made under it.
-            let Some((state, _)) = load(tx.conn, session, &Parts::whole()).await? else {
-                continue;
-            };
-            let changes = retention::purge(&state);
-            if changes.is_empty() {
-                continue;
-            }
-            apply(tx, session, changes).await?;
-            purged.push(session);
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<Swept, UnitError<Infallible>> {
+        let session = self.session;
+        if !tx.try_lock_session(session).await? {
+            return Ok(Swept::Kept);
         }
-        Ok(purged)
+        let parts = Parts {
+            binding: true,
+            allocation: true,
+            ..Parts::default()
+        };
+        let Some((state, _)) = load(tx.conn, session, &parts).await? else {
+            return Ok(Swept::Kept);
+        };
+        let changes = retention::purge(&state);
+        if changes.is_empty() {
+            return Ok(Swept::Kept);
+        }
+        if !sessions::purge_slice(tx.conn, session, SLICE).await? {
+            return Ok(Swept::Part);
+        }
+        apply(tx, session, changes).await?;
+        Ok(Swept::Whole)
     }
 }
 
@@ -102,50 +110,40 @@ impl Unit for PruneWriteOperations {
 const WINDOW: u64 = 256;
 const WINDOW_BYTES: u64 = 64 << 20;
 
-/// Removes deltas of ended Items that are older than the window, in events or in bytes. Answers how many Sessions were looked at.
+/// Removes deltas of ended Items that are older than the window, in events or in bytes, slice by slice.
 #[derive(Debug, Clone, Copy)]
-pub struct TrimEvents;
+pub struct TrimEvents {
+    /// The Session.
+    pub session: SessionId,
+}
 
 impl Unit for TrimEvents {
     const NAME: &'static str = "TrimEvents";
     const LEASED: bool = true;
-    type Answer = usize;
+    type Answer = Swept;
     type Refusal = Infallible;
 
     fn durability(&self) -> Durability {
         Durability::Flushed
     }
 
-    async fn run(&self, tx: &mut Tx<'_>) -> Result<usize, UnitError<Infallible>> {
-        let rows = sqlx::query(
-            "SELECT id, last_event FROM sessions WHERE purged_at IS NULL \
-             AND (last_event - trimmed_through > 512 OR delta_bytes > 67108864) ORDER BY id LIMIT $1",
-        )
-        .bind(PAGE)
-        .fetch_all(&mut *tx.conn)
-        .await?;
-        for row in &rows {
-            let session_id = id_column(row, "sessions", "id")?;
-            if !tx.try_lock_session(session_id).await? {
-                continue;
-            }
-            let old = count_column(row, "sessions", "last_event")?.saturating_sub(WINDOW);
-            let oversized = events::oversized(tx.conn, session_id, WINDOW_BYTES).await?;
-            let through = oversized.unwrap_or(0).max(old);
-            let writes = vec![Write::TrimDeltas {
-                session_id,
-                through,
-            }];
-            apply(
-                tx,
-                session_id,
-                Changes {
-                    writes,
-                    ..Changes::default()
-                },
-            )
-            .await?;
+    async fn run(&self, tx: &mut Tx<'_>) -> Result<Swept, UnitError<Infallible>> {
+        let session = self.session;
+        if !tx.try_lock_session(session).await? {
+            return Ok(Swept::Kept);
         }
-        Ok(rows.len())
+        let row =
+            sqlx::query("SELECT last_event FROM sessions WHERE id = $1 AND purged_at IS NULL")
+                .bind(session.to_string())
+                .fetch_optional(&mut *tx.conn)
+                .await?;
+        let Some(row) = row else {
+            return Ok(Swept::Kept);
+        };
+        let old = count_column(&row, "sessions", "last_event")?.saturating_sub(WINDOW);
+        let oversized = events::oversized(tx.conn, session, WINDOW_BYTES).await?;
+        let through = oversized.unwrap_or(0).max(old);
+        let whole = events::trim(tx.conn, session, through, SLICE).await?;
+        Ok(if whole { Swept::Whole } else { Swept::Part })
     }
 }

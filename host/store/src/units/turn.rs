@@ -284,10 +284,11 @@ impl Unit for FinishTurn {
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Settled, UnitError<Refusal>> {
         let state = locked(tx, self.session, None, &Parts::whole()).await?;
-        let mut newest = Vec::new();
-        for file in &self.captured {
-            newest.extend(artifacts::newest(tx.conn, self.session, &file.path).await?);
-        }
+        let newest = if self.captured.is_empty() {
+            Vec::new()
+        } else {
+            artifacts::newest(tx.conn, self.session).await?
+        };
         let captured = Captured {
             files: self.captured.clone(),
             newest,

@@ -2,7 +2,7 @@
 //!
 //! Every answer, a refusal too, leaves only after that commit, because it may rest on a row of the same batch.
 //! A failed commit on SQLite ends the writer: after a failed fsync nobody knows what is on disk, and trying again
-//! would pretend otherwise.
+//! would pretend otherwise. Only a full disk does not: then certainly nothing was committed, and its units fail alone.
 
 use std::{
     collections::VecDeque,
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::job::{Job, Ran};
 use crate::{
     dialect::{Dialect, Role},
-    error::StoreError,
+    error::{StoreError, is_full},
     lease::{self, LeaseCell, LeaseToken},
     metrics::WriteObserver,
     notify::Notifier,
@@ -87,7 +87,8 @@ impl GroupWriter {
                         waiting.extend(busy);
                         open = Some(ready);
                     }
-                    Err(Broken::Reconnect) => {}
+                    // They did nothing, and try again on the next connection.
+                    Err(Broken::Reconnect(busy)) => waiting.extend(busy),
                     Err(Broken::Stop(error)) => {
                         tracing::error!(%error, "a commit failed; the store stops");
                         self.failure.send_replace(Some(error));
@@ -146,15 +147,14 @@ impl GroupWriter {
             .any(|job| job.durability() == Durability::Synced);
         if let Err(error) = self.begin(open, synced).await {
             fail_all(batch, &error);
-            return Err(Broken::Reconnect);
+            return Err(Broken::Reconnect(Vec::new()));
         }
         let (batch, token) = match self.check_lease(open, batch).await {
             Checked::Go(batch, token) => (batch, token),
             Checked::Busy(batch) => {
-                let rolled_back = sqlx::query("ROLLBACK").execute(&mut open.conn).await;
-                return rolled_back.map(|_| batch).map_err(|_| Broken::Reconnect);
+                return roll_back(open, batch).await;
             }
-            Checked::Broken => return Err(Broken::Reconnect),
+            Checked::Broken => return Err(Broken::Reconnect(Vec::new())),
         };
         let mut ran = Sorted::default();
         let mut tx = Tx::new(&mut open.conn, self.dialect, self.keys.clone(), token);
@@ -174,16 +174,15 @@ impl GroupWriter {
                     job.fail(error.clone());
                     ran.fail(&error);
                     fail_all(jobs.collect(), &error);
-                    return Err(Broken::Reconnect);
+                    return Err(Broken::Reconnect(Vec::new()));
                 }
             }
         }
         let outbox = std::mem::take(&mut tx.outbox);
         if ran.done.is_empty() && (alone || token.is_none()) {
             // Nothing to commit: a unit that was alone has no savepoint, and the lease is renewed by whatever comes next.
-            let rolled_back = sqlx::query("ROLLBACK").execute(&mut open.conn).await;
             ran.conclude();
-            return rolled_back.map(|_| ran.busy).map_err(|_| Broken::Reconnect);
+            return roll_back(open, ran.busy).await;
         }
         for job in &ran.done {
             visit_before(job.name());
@@ -252,15 +251,16 @@ impl GroupWriter {
     fn commit_failed(&self, error: sqlx::Error, ran: Sorted) -> Broken {
         let refused_by_server =
             matches!(error, sqlx::Error::Database(_)) && self.dialect == Dialect::Postgres;
-        let error = if refused_by_server {
+        // SQLite says that the disk is full when the record of the commit itself did not fit: nobody will ever read it.
+        let error = if refused_by_server || is_full(&error) {
             error.into()
         } else {
             StoreError::CommitUnknown(Arc::new(error))
         };
         ran.fail(&error);
         match self.dialect {
-            Dialect::Sqlite => Broken::Stop(error),
-            Dialect::Postgres => Broken::Reconnect,
+            Dialect::Sqlite if error.is_unknown() => Broken::Stop(error),
+            Dialect::Sqlite | Dialect::Postgres => Broken::Reconnect(Vec::new()),
         }
     }
 }
@@ -275,10 +275,18 @@ enum Checked {
     Broken,
 }
 
+/// Ends a transaction with nothing to commit. Its units that found a busy row try again, also where the connection is gone.
+async fn roll_back(open: &mut Open, busy: Vec<Box<dyn Job>>) -> Result<Vec<Box<dyn Job>>, Broken> {
+    match sqlx::query("ROLLBACK").execute(&mut open.conn).await {
+        Ok(_) => Ok(busy),
+        Err(_) => Err(Broken::Reconnect(busy)),
+    }
+}
+
 /// Why the connection cannot be used any more.
 enum Broken {
-    /// Open a new one for the next batch.
-    Reconnect,
+    /// Open a new one for the next batch; these units did nothing and try again.
+    Reconnect(Vec<Box<dyn Job>>),
     /// Never write again.
     Stop(StoreError),
 }

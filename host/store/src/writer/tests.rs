@@ -3,8 +3,8 @@
 
 use std::{
     sync::{
-        Arc, Mutex,
-        atomic::{AtomicU32, Ordering},
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
 };
@@ -14,9 +14,7 @@ use sqlx::Row;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::{
-    Acquired, Durability, Store, StoreError, Unit, UnitError, WriteError,
-    metrics::{UnitOutcome, WriteObserver},
-    testing::TestDatabase,
+    Acquired, Durability, Store, StoreError, Unit, UnitError, WriteError, testing::TestDatabase,
     tx::Tx,
 };
 
@@ -181,39 +179,30 @@ both! {
         store.close().await;
     }
 
+    /// Every answer waits for the commit that it shares: while one unit of a batch is still at work, none of it is answered.
     async fn waiting_units_share_a_commit(db: TestDatabase) {
-        #[derive(Default)]
-        struct Commits(Mutex<Vec<usize>>, AtomicU32);
-        impl WriteObserver for Commits {
-            fn unit(&self, name: &'static str, outcome: UnitOutcome, _total: Duration) {
-                if name == "LeasedAdd" && outcome == UnitOutcome::Committed {
-                    self.1.fetch_add(1, Ordering::SeqCst);
-                }
-            }
-            fn commit(&self, units: usize, _synced: bool, _took: Duration) {
-                self.0.lock().unwrap().push(units);
-            }
-        }
-        let commits = Arc::new(Commits::default());
-        let mut settings = db.settings();
-        settings.observer = Some(commits.clone());
-        let store = Store::open(settings).await.unwrap();
+        let store = db.open().await;
         own(&store).await;
         let (gate, entered) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
-        let first = LeasedAdd(Add { gate: Some(gate.clone()), entered: Some(entered.clone()), ..add("first") });
-        let holder = tokio::spawn({ let store = store.clone(); async move { store.write(first).await.unwrap() } });
+        let held = |name: &str| LeasedAdd(Add { gate: Some(gate.clone()), entered: Some(entered.clone()), ..add(name) });
+        let write = |unit| tokio::spawn({ let store = store.clone(); async move { store.write(unit).await.unwrap() } });
+        let first = write(held("first"));
         entered.notified().await;
-        let others: Vec<_> = (0..20).map(|n| {
-            let store = store.clone();
-            tokio::spawn(async move { store.write(LeasedAdd(add(&format!("{n:02}")))).await.unwrap() })
-        }).collect();
+        let others: Vec<_> = (0..20).map(|n| write(LeasedAdd(add(&format!("{n:02}"))))).collect();
+        // Spawned tasks have no order: the last of the batch must be behind all others.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let last = write(held("last"));
         tokio::time::sleep(Duration::from_millis(50)).await;
         gate.add_permits(1);
-        holder.await.unwrap();
+        first.await.unwrap();
+        entered.notified().await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(others.iter().all(|other| !other.is_finished()), "their commit is still to come");
+        assert_eq!(names(&store).await, ["first"]);
+        gate.add_permits(1);
+        last.await.unwrap();
         for other in others { other.await.unwrap(); }
-        assert_eq!(names(&store).await.len(), 21);
-        assert!(commits.0.lock().unwrap().contains(&20), "{:?}", commits.0.lock().unwrap());
-        assert_eq!(commits.1.load(Ordering::SeqCst), 21);
+        assert_eq!(names(&store).await.len(), 22);
         store.close().await;
     }
 
@@ -384,5 +373,123 @@ async fn a_cut_connection_is_replaced_on_postgres() {
     assert!(matches!(cut.await.unwrap(), Err(WriteError::Store(_))));
     store.write(LeasedAdd(add("next"))).await.unwrap();
     assert_eq!(names(&store).await, ["next"]);
+    store.close().await;
+}
+
+/// The connection is cut while a unit finds its row busy: it did nothing, so it tries again and is not told that all is over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_busy_unit_outlives_its_connection_on_postgres() {
+    struct Busy(AtomicBool);
+    impl Unit for Busy {
+        const NAME: &'static str = "Busy";
+        const LEASED: bool = true;
+        type Answer = ();
+        type Refusal = &'static str;
+        async fn run(&self, tx: &mut Tx<'_>) -> Result<(), UnitError<&'static str>> {
+            if self.0.swap(false, Ordering::SeqCst) {
+                let cut = sqlx::query("SELECT pg_terminate_backend(pg_backend_pid())");
+                cut.execute(&mut *tx.conn).await.unwrap_err();
+                return Err(UnitError::Store(StoreError::Busy));
+            }
+            add("late").insert(tx).await
+        }
+    }
+    let db = TestDatabase::postgres().await;
+    let store = db.open().await;
+    own(&store).await;
+    store.write(Busy(AtomicBool::new(true))).await.unwrap();
+    assert_eq!(names(&store).await, ["late"]);
+    store.close().await;
+}
+
+/// A full disk fails what does not fit, and nothing else: the store goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_fails_only_the_units_that_do_not_fit() {
+    struct Limit(i64);
+    impl Unit for Limit {
+        const NAME: &'static str = "Limit";
+        const LEASED: bool = false;
+        type Answer = ();
+        type Refusal = &'static str;
+        async fn run(&self, tx: &mut Tx<'_>) -> Result<(), UnitError<&'static str>> {
+            let pragma = format!("PRAGMA max_page_count = {}", self.0);
+            let pragma = sqlx::query(sqlx::AssertSqlSafe(pragma));
+            pragma.fetch_all(&mut *tx.conn).await?;
+            Ok(())
+        }
+    }
+    let db = TestDatabase::sqlite();
+    let store = db.open().await;
+    // The smallest that SQLite takes is what the database has.
+    store.write(Limit(1)).await.unwrap();
+    let large = "x".repeat(1 << 20);
+    let refused = store.write(add(&large)).await;
+    assert!(
+        matches!(refused, Err(WriteError::Store(StoreError::Full))),
+        "{refused:?}"
+    );
+    store.write(add("small")).await.unwrap();
+    assert_eq!(names(&store).await, ["small"]);
+    // The writer has a new connection by now, which knows no limit.
+    store.write(add(&large)).await.unwrap();
+    store.close().await;
+}
+
+/// The log of a writer that never pauses begins anew all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_log_stays_short_while_a_writer_never_pauses() {
+    struct Fill(usize);
+    impl Unit for Fill {
+        const NAME: &'static str = "Fill";
+        const LEASED: bool = false;
+        type Answer = ();
+        type Refusal = &'static str;
+        fn durability(&self) -> Durability {
+            Durability::Flushed
+        }
+        async fn run(&self, tx: &mut Tx<'_>) -> Result<(), UnitError<&'static str>> {
+            sqlx::query("INSERT INTO projects (id, name, created_at) VALUES ($1, $2, 0) ON CONFLICT (id) DO UPDATE SET name = excluded.name")
+                .bind("same")
+                .bind("x".repeat(self.0))
+                .execute(&mut *tx.conn)
+                .await?;
+            Ok(())
+        }
+    }
+    let db = TestDatabase::sqlite();
+    let crate::Location::File(path) = db.location() else {
+        panic!("a file")
+    };
+    let store = db.open().await;
+    let (written, until) = (
+        Arc::new(AtomicU32::new(0)),
+        std::time::Instant::now() + Duration::from_secs(6),
+    );
+    let writers: Vec<_> = (0..4)
+        .map(|n| {
+            let (store, written) = (store.clone(), written.clone());
+            tokio::spawn(async move {
+                while std::time::Instant::now() < until {
+                    store.write(Fill((1 << 20) + n)).await.unwrap();
+                    written.fetch_add(1, Ordering::SeqCst);
+                }
+            })
+        })
+        .collect();
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    let mut log = path.into_os_string();
+    log.push("-wal");
+    let (log, written) = (
+        std::fs::metadata(log).unwrap().len() >> 20,
+        u64::from(written.load(Ordering::SeqCst)),
+    );
+    println!("{written} MiB were written, the log has {log} MiB");
+    // Its file keeps the length that it once had: what came within one period, on top of the limit.
+    assert!(
+        written < 200 || log < written / 2,
+        "{log} MiB of log for {written} MiB of writes"
+    );
     store.close().await;
 }

@@ -165,13 +165,13 @@ async fn script(fixture: &Fixture) -> SessionId {
         by: None,
     };
     fixture.write(delete).await;
-    if let Some(allocation) = store.read().allocation(session).await.unwrap()
+    if let Some(allocation) = fixture.allocation(session).await
         && allocation.phase == AllocationPhase::Releasing
     {
         let revision = allocation.revision;
         fixture.write(FinishRelease { session, revision }).await;
     }
-    store.write(SweepDeleted).await.unwrap();
+    fixture.sweep().await;
     session
 }
 
@@ -237,7 +237,7 @@ async fn child_that_writes_until_it_is_no_owner() {
         }
     }
     // A stale write of state is refused just as well.
-    let late = fixture.store.write(SweepDeleted).await;
+    let late = fixture.store.write(SweepDeleted { session: id() }).await;
     assert!(matches!(
         late,
         Err(WriteError::Store(StoreError::LeaseLost))

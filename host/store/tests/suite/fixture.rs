@@ -15,6 +15,7 @@ use berth_store::{
         environment::{BeginInit, BindDevice, CompleteInit, ObserveConnection},
         input::AdmitInput,
         reservation::Promote,
+        retention::{SweepDeleted, Swept, TrimEvents},
         turn::{AppendRun, ClaimTurn, FinishTurn, SettleRun},
     },
 };
@@ -22,7 +23,7 @@ use domain::{
     AgentId, BindingId, ConfigurationId, ConnectionId, DeviceId, Digest, OwnerId, ProjectId,
     Refusal, ReservationId, RunId, SessionId, TurnId,
     agent::{AgentConfiguration, AgentPatch},
-    allocation::{AllocationPhase, Record, Reserve},
+    allocation::{Allocation, AllocationPhase, Record, Reserve, Reserved},
     configuration::{
         EnvironmentConfiguration, HostedConfiguration, SandboxSize, SessionConfiguration, Source,
     },
@@ -341,27 +342,18 @@ impl Fixture {
             device_id: id(),
             credential,
         };
-        assert!(
-            self.write(ReserveAllocation {
-                session,
-                reserve,
-                limit: None
-            })
-            .await
-            .is_some()
-        );
+        let unit = ReserveAllocation {
+            session,
+            reserve,
+            limit: None,
+        };
+        assert!(matches!(self.write(unit).await, Reserved::Now(_)));
         credential
     }
 
     /// One step from `reserved` to `running`; false once there is none.
     pub async fn provision(&self, session: SessionId) -> bool {
-        let allocation = self
-            .store
-            .read()
-            .allocation(session)
-            .await
-            .unwrap()
-            .unwrap();
+        let allocation = self.allocation(session).await.unwrap();
         let revision = allocation.revision;
         match allocation.phase {
             AllocationPhase::Reserved => {
@@ -385,13 +377,13 @@ impl Fixture {
     }
 
     pub async fn revision(&self, session: SessionId) -> u64 {
-        self.store
-            .read()
-            .allocation(session)
-            .await
-            .unwrap()
-            .unwrap()
-            .revision
+        self.allocation(session).await.unwrap().revision
+    }
+
+    pub async fn allocation(&self, session: SessionId) -> Option<Allocation> {
+        let parts = berth_store::Parts::whole();
+        let state = self.store.read().state(session, &parts).await.unwrap();
+        state.unwrap().allocation
     }
 
     pub async fn connect(&self, session: SessionId, machine: Machine) -> Machine {
@@ -537,6 +529,40 @@ impl Fixture {
             };
             assert!(matches!(self.write(unit).await, Settled::Ended(_)));
         }
+    }
+
+    /// Purges what may be purged, to its end. Answers which Sessions are gone.
+    pub async fn sweep(&self) -> Vec<SessionId> {
+        let mut gone = Vec::new();
+        for due in self
+            .store
+            .read()
+            .sessions_to_purge(None, 100)
+            .await
+            .unwrap()
+        {
+            let session = due.session;
+            loop {
+                match self.store.write(SweepDeleted { session }).await.unwrap() {
+                    Swept::Part => {}
+                    Swept::Kept => break,
+                    Swept::Whole => {
+                        gone.push(session);
+                        break;
+                    }
+                }
+            }
+        }
+        gone
+    }
+
+    /// Trims the deltas of every Session that is worth it; how many are.
+    pub async fn trim(&self) -> usize {
+        let due = self.store.read().sessions_to_trim(None, 100).await.unwrap();
+        for session in due.iter().copied() {
+            while self.store.write(TrimEvents { session }).await.unwrap() == Swept::Part {}
+        }
+        due.len()
     }
 
     pub async fn check(&self, quiescent: bool) {

@@ -171,7 +171,7 @@ both! {
         let text = format!(r#"{{"name":"n","env":{{"A":"{CANARY}"}},"setup_commands":[{{"command":"{CANARY}"}}],"files":[{{"type":"inline","data":"YQ==","path":"/workspace/a"}}]}}"#);
         let made = store.write(CreateTemplate { project, id: id(), patch: template(project, &text), provenance: None }).await.unwrap();
         assert!(!db.dump().await.unwrap().contains(CANARY));
-        let (shown, hidden) = store.read().opened_template(project, made.id).await.unwrap().unwrap();
+        let (shown, hidden) = store.read().template_opened(project, made.id).await.unwrap().unwrap();
         assert_eq!(shown, made);
         assert_eq!(hidden.env.pairs().collect::<Vec<_>>(), [("A", CANARY)]);
         assert_eq!(hidden.setup_commands[0].command, CANARY);
@@ -183,7 +183,7 @@ both! {
         let changed = store.write(update(patch)).await.unwrap();
         assert_eq!((changed.name, changed.preparation.files.len()), (None, 0));
         assert!(!store.read().blob_is_referenced(&blob).await.unwrap());
-        let (_, hidden) = store.read().opened_template(project, made.id).await.unwrap().unwrap();
+        let (_, hidden) = store.read().template_opened(project, made.id).await.unwrap().unwrap();
         assert!(hidden.env.is_empty() && hidden.setup_commands.len() == 1);
         // W-ID-4: a reference that names nothing writes nothing.
         let before = db.dump().await.unwrap();

@@ -12,7 +12,6 @@ use berth_store::{
         environment::{AckRelease, FailEnvironment, ObserveConnection},
         input::AdmitInput,
         reservation::{ExpireReservation, Expired, FailReservation},
-        retention::{SweepDeleted, TrimEvents},
         session::{DeleteSession, UpdateSession},
         turn::{FailQueuedTurn, FinishTurn, SettleRun},
     },
@@ -72,11 +71,11 @@ both! {
         assert!(store.read().session(fixture.project, session).await.unwrap().is_none());
         assert_eq!(store.read().last_event(session).await.unwrap(), None);
         // Compute is still held: nothing is purged before it is gone.
-        assert!(store.write(SweepDeleted).await.unwrap().is_empty());
+        assert!(fixture.sweep().await.is_empty());
         let revision = fixture.revision(session).await;
         assert!(fixture.write(FinishRelease { session, revision }).await);
-        assert_eq!(store.write(SweepDeleted).await.unwrap(), [session]);
-        assert!(store.write(SweepDeleted).await.unwrap().is_empty());
+        assert_eq!(fixture.sweep().await, [session]);
+        assert!(fixture.sweep().await.is_empty());
         assert!(!store.read().blob_is_referenced(&file.digest.to_string()).await.unwrap());
         fixture.check(true).await;
         let dump = db.dump().await.unwrap();
@@ -113,11 +112,11 @@ both! {
         fixture.write(DeleteSession { project: fixture.project, session, by: None }).await;
         let releases = fixture.store.read().releases(machine.device).await.unwrap();
         assert_eq!(releases.len(), 1);
-        assert!(fixture.store.write(SweepDeleted).await.unwrap().is_empty());
+        assert!(fixture.sweep().await.is_empty());
         let release = AckRelease { session, binding: machine.binding, epoch: releases[0].epoch };
         assert!(fixture.write(release).await);
         assert!(fixture.store.read().releases(machine.device).await.unwrap().is_empty());
-        assert_eq!(fixture.store.write(SweepDeleted).await.unwrap(), [session]);
+        assert_eq!(fixture.sweep().await, [session]);
         fixture.store.close().await;
     }
 
@@ -372,14 +371,14 @@ both! {
         };
         append(0, 60).await;
         let before = fixture.events(session).await;
-        fixture.store.write(TrimEvents).await.unwrap();
+        fixture.trim().await;
         assert_eq!(fixture.events(session).await, before, "nothing is worth a write yet");
         append(60, 100).await;
         // One Item still streams: its deltas are the only copy of its text.
         fixture.append(session, run, 501, answer("open")[..3].to_vec()).await;
         let before = fixture.events(session).await;
-        assert_eq!(fixture.store.write(TrimEvents).await.unwrap(), 1);
-        assert_eq!(fixture.store.write(TrimEvents).await.unwrap(), 0);
+        assert_eq!(fixture.trim().await, 1);
+        assert_eq!(fixture.trim().await, 0);
         let after = fixture.events(session).await;
         // The 256 newest events: four of the open Item and 36 whole answers of seven; all deltas before them are gone.
         assert_eq!(before.len() - after.len(), 2 * (100 - 36));
@@ -410,7 +409,7 @@ both! {
             fixture.append(session, run, if n == 0 { 1 } else { n * 5 - 1 }, events).await;
         }
         let before = fixture.events(session).await;
-        assert_eq!(fixture.store.write(TrimEvents).await.unwrap(), 1);
+        assert_eq!(fixture.trim().await, 1);
         let after = fixture.events(session).await;
         // 22 large deltas are 66 MB and fit. Of the three others that of the open Item stays; a small one goes with the oldest.
         assert_eq!(before.len() - after.len(), 3);

@@ -23,6 +23,8 @@ mod fixture;
 mod library;
 mod life;
 mod lists;
+mod plans;
+mod purge;
 mod races;
 mod unknown;
 mod vaults;
