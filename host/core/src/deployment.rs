@@ -206,7 +206,7 @@ impl Deployment {
         Ok(selected)
     }
 
-    fn use_now(&self, generation: u64, hosting: Option<Arc<Hosting>>) {
+    pub(crate) fn use_now(&self, generation: u64, hosting: Option<Arc<Hosting>>) {
         self.hosts.store(hosting.is_some(), Ordering::Release);
         if let Some(hosting) = &hosting {
             let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);

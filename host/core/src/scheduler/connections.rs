@@ -1,8 +1,9 @@
 //! What a Runtime is told as soon as it connects, without waiting for work: releases that it owes an answer to (RP-8.7),
 //! and the binding of the Environment that it serves (state-machines 4.1 row 4).
 
-use std::collections::HashSet;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use domain::ConnectionId;
@@ -18,8 +19,20 @@ use super::Shared;
 use super::facts::WORKSPACE;
 use crate::peer::{Answer, Peer};
 
-/// Releases that were not acknowledged are sent again at least this often while their device is connected.
+/// Releases and bindings that were not acknowledged are sent again at least this often while their device is connected.
 const PERIOD: Duration = Duration::from_secs(5);
+
+/// How far the Runtimes on their connections are told what they serve.
+type Greetings = Arc<Mutex<HashMap<ConnectionId, Greeting>>>;
+
+enum Greeting {
+    UnderWay,
+    Done,
+}
+
+fn lock(greetings: &Greetings) -> MutexGuard<'_, HashMap<ConnectionId, Greeting>> {
+    greetings.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Runs until the ownership ends.
 pub(super) async fn run(shared: Arc<Shared>) {
@@ -27,7 +40,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
     let mut period = tokio::time::interval(PERIOD);
     period.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let tasks = TaskTracker::new();
-    let mut greeted: HashSet<ConnectionId> = HashSet::new();
+    let greetings = Greetings::default();
     loop {
         tokio::select! {
             () = shared.stop.cancelled() => return,
@@ -39,13 +52,13 @@ pub(super) async fn run(shared: Arc<Shared>) {
             tracing::warn!(%error, "the releases of the shared Runtime could not be read");
         }
         let connected = shared.peers.connected();
-        greeted.retain(|known| connected.iter().any(|peer| peer.connection() == *known));
+        lock(&greetings)
+            .retain(|known, _| connected.iter().any(|peer| peer.connection() == *known));
         for peer in connected {
-            let first = greeted.insert(peer.connection());
-            let shared = shared.clone();
+            let (shared, greetings) = (shared.clone(), greetings.clone());
             // A stuck Runtime delays no other (SC-3.5).
             tasks.spawn(async move {
-                if let Err(error) = attend(&shared, &*peer, first).await {
+                if let Err(error) = attend(&shared, &*peer, &greetings).await {
                     tracing::warn!(device = %peer.device(), %error, "a connected Runtime could not be looked after");
                 }
             });
@@ -66,18 +79,34 @@ async fn wake_engine_host(shared: &Shared) -> Result<(), StoreError> {
     Ok(())
 }
 
-async fn attend(shared: &Shared, peer: &dyn Peer, first: bool) -> Result<(), StoreError> {
+async fn attend(shared: &Shared, peer: &dyn Peer, greetings: &Greetings) -> Result<(), StoreError> {
     for owed in shared.store.read().releases(peer.device()).await? {
         release(shared, peer, &owed).await;
     }
-    if first {
-        for binding in shared.store.read().bindings(peer.device()).await? {
-            if binding.environment_id.is_some() {
-                bind(shared, peer, &binding).await?;
-            }
+    let connection = peer.connection();
+    if let Entry::Vacant(first) = lock(greetings).entry(connection) {
+        first.insert(Greeting::UnderWay);
+    } else {
+        return Ok(());
+    }
+    let greeted = greet(shared, peer).await;
+    match greeted {
+        Ok(true) => lock(greetings).insert(connection, Greeting::Done),
+        // Asked again in the next period, as long as it is connected.
+        Ok(false) | Err(_) => lock(greetings).remove(&connection),
+    };
+    greeted.map(drop)
+}
+
+/// Binds the Environment that a Runtime serves; whether all is done.
+async fn greet(shared: &Shared, peer: &dyn Peer) -> Result<bool, StoreError> {
+    let mut bound = true;
+    for binding in shared.store.read().bindings(peer.device()).await? {
+        if binding.environment_id.is_some() {
+            bound &= bind(shared, peer, &binding).await?;
         }
     }
-    Ok(())
+    Ok(bound)
 }
 
 fn authority(binding: &Binding) -> run::Binding {
@@ -108,10 +137,11 @@ async fn release(shared: &Shared, peer: &dyn Peer, owed: &Binding) {
     }
 }
 
-async fn bind(shared: &Shared, peer: &dyn Peer, binding: &Binding) -> Result<(), StoreError> {
+/// Whether nothing is left to ask for.
+async fn bind(shared: &Shared, peer: &dyn Peer, binding: &Binding) -> Result<bool, StoreError> {
     let authority = authority(binding);
     if peer.is_bound(&authority) {
-        return Ok(());
+        return Ok(true);
     }
     let Some(configuration) = shared
         .store
@@ -119,17 +149,18 @@ async fn bind(shared: &Shared, peer: &dyn Peer, binding: &Binding) -> Result<(),
         .configuration(binding.session_id)
         .await?
     else {
-        return Ok(());
+        return Ok(true);
     };
     let workspace = match configuration.environment {
         EnvironmentConfiguration::None => None,
         EnvironmentConfiguration::OpenaiHosted(_) => Some(WORKSPACE.to_owned()),
     };
-    if ask_to_bind(peer, authority, configuration.harness, workspace).await {
+    let bound = ask_to_bind(peer, authority, configuration.harness, workspace).await;
+    if bound {
         shared.scan.notify_one();
     }
     shared.initialize.notify_one();
-    Ok(())
+    Ok(bound)
 }
 
 /// Binds a Session to a Runtime; whether it is bound now. A Runtime without the harness is not asked: it would refuse, and a

@@ -28,6 +28,8 @@ const ASK: Duration = Duration::from_secs(1);
 /// Renewal without other leased work, and how long renewals may fail before ownership counts as lost (SC-12.4).
 const RENEW: Duration = time::LEASE_RENEWAL;
 const MARGIN: Duration = time::LEASE_TTL.saturating_sub(time::LEASE_MARGIN);
+/// How long the last writes of a process that ends may take, once nothing new is begun.
+const LAST: Duration = Duration::from_secs(2);
 /// Sessions of one page of recovery.
 const PAGE: u32 = 100;
 
@@ -140,12 +142,15 @@ async fn own(
     owned: &watch::Sender<Option<LeaseToken>>,
     stop: &CancellationToken,
 ) {
-    let renewal = tokio::spawn(renew(shared.clone(), token));
+    let (store, lost) = (shared.store.clone(), shared.stop.clone());
+    let renewal = tokio::spawn(renew(store, token, lost, RENEW, MARGIN));
     if let Err(error) = recover(shared).await {
         tracing::error!(%error, "recovery did not finish; execution is given up and tried again");
         shared.stop.cancel();
         renewal.abort();
         shared.store.abandon_lease(token);
+        // Each attempt writes an epoch; what is wrong will not be mended at once.
+        idle(stop).await;
         return;
     }
     owned.send_replace(Some(token));
@@ -158,32 +163,58 @@ async fn own(
     loops.spawn(sweep::run(shared.clone()));
     loops.close();
 
+    let ended = async {
+        actors.ended().await;
+        loops.wait().await;
+    };
     tokio::select! {
-        () = stop.cancelled() => drain(shared, &actors, settings.drain).await,
-        () = shared.stop.cancelled() => tracing::error!(epoch = token.epoch.0, "this process lost the execution lease"),
+        () = stop.cancelled() => {}
+        () = shared.stop.cancelled() => {
+            tracing::error!(epoch = token.epoch.0, "this process lost the execution lease");
+            owned.send_replace(None);
+            ended.await;
+            renewal.abort();
+            return;
+        }
     }
+    let until = Instant::now() + settings.drain;
+    drain(shared, &actors, until).await;
     let still_ours = !shared.stop.is_cancelled();
     if !still_ours {
         owned.send_replace(None);
     }
     shared.stop.cancel();
-    actors.ended().await;
-    loops.wait().await;
+    // A native call that goes on for longer is left alone: its record is fenced, and the next owner looks at what it did.
+    let until = until.max(Instant::now() + LAST);
+    if tokio::time::timeout_at(until, ended).await.is_err() {
+        tracing::warn!(
+            "calls to the provider are still under way; the next start looks at what they did"
+        );
+    }
+    // An issuer has its own deadline, and what it answers must not be lost.
     shared.authorizer.settled().await;
     if still_ours {
         // The sockets close as `core_shutdown`; the last observations need the lease.
-        shared.peers.shut_down().await;
+        let last = async {
+            shared.peers.shut_down().await;
+            shared.store.release_lease().await
+        };
+        match tokio::time::timeout(LAST, last).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the execution lease was not released; it expires by itself");
+            }
+            Err(_) => {
+                tracing::warn!("the execution lease was not released in time; it expires by itself")
+            }
+        }
     }
     owned.send_replace(None);
     renewal.abort();
-    if still_ours && let Err(error) = shared.store.release_lease().await {
-        tracing::warn!(%error, "the execution lease was not released; it expires by itself");
-    }
 }
 
 /// Lets what is in flight end by itself for a while (SC-2.9). New work is not begun: `draining` is already cancelled.
-async fn drain(shared: &Arc<Shared>, actors: &Arc<Actors>, longest: Duration) {
-    let until = Instant::now() + longest;
+async fn drain(shared: &Arc<Shared>, actors: &Arc<Actors>, until: Instant) {
     while actors.count() > 0 && Instant::now() < until && !shared.stop.is_cancelled() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -205,6 +236,10 @@ async fn recover(shared: &Shared) -> Result<(), StoreError> {
                 Err(WriteError::Refused(refusal)) => {
                     tracing::error!(%session, ?refusal, "a Session cannot be recovered");
                 }
+                // Only its own work is lost: it must not keep all others from theirs.
+                Err(WriteError::Store(error)) if error.is_of_these_rows() => {
+                    tracing::error!(%session, %error, "a Session cannot be recovered");
+                }
                 Err(WriteError::Store(error)) => return Err(error),
             }
         }
@@ -212,13 +247,20 @@ async fn recover(shared: &Shared) -> Result<(), StoreError> {
     }
 }
 
-/// Renews while nothing else does, and ends everything when that fails for too long or the row names another.
-async fn renew(shared: Arc<Shared>, token: LeaseToken) {
-    let mut lease = shared.store.lease();
-    let mut renewed = Instant::now();
+/// Renews while nothing else does, and ends everything when that fails for too long or the row names another. A database that
+/// does not answer is one that fails: another process may reach it, and takes the lease when it expires (SC-12.4).
+pub(super) async fn renew(
+    store: Store,
+    token: LeaseToken,
+    lost: CancellationToken,
+    period: Duration,
+    margin: Duration,
+) {
+    let mut lease = store.lease();
+    let (mut renewed, mut pause) = (Instant::now(), period);
     loop {
         tokio::select! {
-            () = tokio::time::sleep(RENEW) => {}
+            () = tokio::time::sleep(pause) => {}
             changed = lease.changed() => {
                 if changed.is_err() || *lease.borrow() != Some(token) {
                     break;
@@ -226,17 +268,20 @@ async fn renew(shared: Arc<Shared>, token: LeaseToken) {
                 continue;
             }
         }
-        match shared.store.renew_lease().await {
-            Ok(()) => renewed = Instant::now(),
-            Err(StoreError::LeaseLost) => break,
-            Err(error) => {
+        let asked = Instant::now();
+        match tokio::time::timeout_at(renewed + margin, store.renew_lease()).await {
+            Ok(Ok(())) => (renewed, pause) = (asked, period),
+            Ok(Err(StoreError::LeaseLost)) => break,
+            Ok(Err(error)) => {
                 tracing::warn!(%error, "the execution lease was not renewed");
-                if renewed.elapsed() >= MARGIN {
-                    break;
-                }
+                pause = ASK.min(period);
+            }
+            Err(_) => {
+                tracing::error!("the database does not answer; execution is given up");
+                break;
             }
         }
     }
-    shared.store.abandon_lease(token);
-    shared.stop.cancel();
+    store.abandon_lease(token);
+    lost.cancel();
 }

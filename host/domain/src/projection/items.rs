@@ -17,11 +17,11 @@ pub(super) fn start(
     answer: &mut Appended,
     cx: &mut Context<'_>,
 ) -> Result<(), Refusal> {
-    if let run::ItemBody::FunctionCall(call) = &item.body {
-        if let Some(known) = known_call(draft, &call.call) {
-            answer.invalid_call = known.name != call.name || known.arguments != call.arguments;
-            return Ok(());
-        }
+    if let run::ItemBody::FunctionCall(call) = &item.body
+        && let Some(known) = known_call(draft, &call.call)
+    {
+        answer.invalid_call = known.name != call.name || known.arguments != call.arguments;
+        return Ok(());
     }
     if find(draft, &item.key).is_some() {
         return Ok(());

@@ -46,12 +46,23 @@ async fn stalled(
 }
 
 #[tokio::test]
-async fn an_update_whose_body_stands_still_is_given_up() {
+async fn an_update_whose_body_does_not_end_is_given_up() {
     let fixture = Fixture::on(TestDatabase::sqlite()).await;
     let skill = fixture.skill("---\nname: a\ndescription: b\n---").await;
     let path = format!("/v1/skills/{skill}");
     let answering = stalled(&fixture, &path, "application/json", "{\"default_").await;
-    let answer = timeout(2 * SOON, answering).await.expect("it is given up");
+    // One that breaks off is no large one.
+    let broken = stream::iter([Ok(Bytes::from("{")), Err(std::io::Error::other("gone"))]);
+    let request = Request::builder()
+        .method("POST")
+        .uri(&path)
+        .header("authorization", format!("Bearer {}", fixture.key))
+        .body(Body::from_stream(broken))
+        .unwrap();
+    let answer = read(fixture.api.clone().answer(request).await).await;
+    assert_eq!(answer.status, 400, "{}", answer.body);
+    // The one that stands still has as long as every JSON body.
+    let answer = timeout(SOON * 2, answering).await.expect("it is given up");
     let answer = read(answer.unwrap()).await;
     assert_eq!(answer.status, 400, "{}", answer.body);
 }

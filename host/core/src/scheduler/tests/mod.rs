@@ -1,6 +1,10 @@
 //! The scheduler over a real store and a scripted Runtime.
 
+mod core;
 mod faults;
+mod hosting;
+mod ownership;
 mod runs;
 mod runtime;
 mod scene;
+mod sweep;

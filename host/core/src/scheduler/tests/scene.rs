@@ -61,6 +61,24 @@ pub(super) struct Scene {
     pub(super) stop: CancellationToken,
 }
 
+/// No plugin is linked here, so nothing is hosted.
+pub(super) async fn deployment(api: &Fixture) -> Deployment {
+    let (store, folder) = (&api.core.store, api.folder.path());
+    let parts = Parts {
+        store: store.clone(),
+        plugins: plugin_host::Plugins::built_in().unwrap(),
+        sandboxes: Arc::new(Sandboxes::new(machine::sandbox::Settings::new(
+            folder.join("sessions"),
+            "/nonexistent",
+            folder.join("harnesses"),
+        ))),
+        memory: Arc::new(Records::new(store.clone())),
+        installation: store.installation(),
+        core_url: "http://127.0.0.1:9/".to_owned(),
+    };
+    Deployment::open(parts, Arc::default()).await.unwrap()
+}
+
 impl Scene {
     /// The store, the lease, and the shared Runtime, if it is connected; no scheduler runs.
     pub(super) async fn on(database: TestDatabase, connected: bool) -> Self {
@@ -81,21 +99,7 @@ impl Scene {
             .write(PutSharedDevice { device, credential })
             .await
             .unwrap();
-        // No plugin is linked here, so nothing is hosted.
-        let folder = api.folder.path();
-        let parts = Parts {
-            store: store.clone(),
-            plugins: plugin_host::Plugins::built_in().unwrap(),
-            sandboxes: Arc::new(Sandboxes::new(machine::sandbox::Settings::new(
-                folder.join("sessions"),
-                "/nonexistent",
-                folder.join("harnesses"),
-            ))),
-            memory: Arc::new(Records::new(store.clone())),
-            installation: store.installation(),
-            core_url: "http://127.0.0.1:9/".to_owned(),
-        };
-        let deployment = Deployment::open(parts, Arc::default()).await.unwrap();
+        let deployment = deployment(&api).await;
         let (heard_in, heard) = mpsc::unbounded_channel();
         let runtime = connected.then(|| Arc::new(Runtime::new(device, heard_in)));
         Self {

@@ -1,0 +1,288 @@
+//! Hosted compute over a scripted provider.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use domain::allocation::AllocationPhase;
+use domain::{SessionId, SessionState};
+use plugin_host::contract::common::Failure;
+use plugin_host::contract::sandbox_types::*;
+use plugin_host::contract::{Host, SandboxProvider};
+use plugin_host::providers::{Provider, ProviderHandle};
+use store::{Parts, Store};
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::core::{GENERATION, SOON, scheduler};
+use crate::api::tests::fixture::Fixture;
+use crate::provider_memory::Records;
+use crate::scheduler::{Hosting, run};
+
+const MANIFEST: &str = r#"
+id = "scripted"
+version = "1.0.0"
+name = "Scripted"
+license = "Apache-2.0"
+kind = "sandbox-provider"
+contract = "0.1.0"
+[permissions]
+"#;
+
+/// Makes sandboxes that are only words, and fails as it is told.
+#[derive(Default)]
+pub(super) struct Scripted {
+    /// `create` loses its answer.
+    loses_creates: AtomicBool,
+    /// `inspect` refuses to look.
+    refuses_to_look: AtomicBool,
+    inspected: AtomicU32,
+    /// `create` waits while this is true.
+    stands: (Mutex<bool>, Condvar),
+    creating: AtomicBool,
+}
+
+impl Scripted {
+    fn go_on(&self) {
+        *self.stands.0.lock().unwrap() = false;
+        self.stands.1.notify_all();
+    }
+}
+
+fn sandbox(state: SandboxState) -> Outcome {
+    Outcome::Done(SandboxInfo {
+        native_id: Some("it".into()),
+        state,
+        bootstrap_complete: true,
+        create_settled: true,
+        lease_until_ms: None,
+        operation: None,
+        facts: Vec::new(),
+    })
+}
+
+fn no(code: &str) -> Outcome {
+    Outcome::Rejected(Rejection {
+        code: code.into(),
+        remains: None,
+    })
+}
+
+impl SandboxProvider for Scripted {
+    fn features(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn describe(&self, _: &dyn Host, _: &Selection) -> Result<ProviderDeclaration, Failure> {
+        Ok(ProviderDeclaration {
+            id: "scripted".into(),
+            display_name: "Scripted".into(),
+            abilities: ProviderAbilities {
+                suspend_cold: false,
+                suspend_warm: false,
+                observe: false,
+                settle_by_expiry: false,
+                settle_by_name: true,
+                finish_bootstrap: true,
+                network_disabled: false,
+                network_restricted: false,
+                system_packages: false,
+                public_core_url: false,
+            },
+            resources: ResourceSupport {
+                cpus: ResourceUse::Refused,
+                memory: ResourceUse::Refused,
+                root_disk: ResourceUse::Refused,
+                environment_disk: ResourceUse::Refused,
+            },
+            sizes: Vec::new(),
+            images: Vec::new(),
+            longest_lease_ms: None,
+            ephemeral_workspace_s: None,
+            workspace_limit_bytes: None,
+            artifact_session_limit_bytes: None,
+            max_active: 8,
+            max_retained: 8,
+            facts: Vec::new(),
+            more: Vec::new(),
+        })
+    }
+
+    fn check(&self, _: &dyn Host, _: &Selection) -> Health {
+        Health {
+            ready: true,
+            code: None,
+            resolved: Resources {
+                cpus: None,
+                memory_mib: None,
+                root_disk_mib: None,
+                environment_disk_mib: None,
+            },
+            facts: Vec::new(),
+        }
+    }
+
+    fn create(&self, _: &dyn Host, _: &Target, _: CreateKind, _: &Bootstrap) -> Outcome {
+        self.creating.store(true, Ordering::SeqCst);
+        let stands = self.stands.0.lock().unwrap();
+        drop(self.stands.1.wait_while(stands, |stands| *stands).unwrap());
+        if self.loses_creates.load(Ordering::SeqCst) {
+            return Outcome::Unknown(Doubt {
+                code: "lost".into(),
+                evidence: None,
+            });
+        }
+        sandbox(SandboxState::Running)
+    }
+
+    fn inspect(&self, _: &dyn Host, _: &Target) -> Outcome {
+        self.inspected.fetch_add(1, Ordering::SeqCst);
+        if self.refuses_to_look.load(Ordering::SeqCst) {
+            return no("credentials_refused");
+        }
+        sandbox(SandboxState::Running)
+    }
+
+    fn renew(&self, _: &dyn Host, _: &Target, _: u64) -> Outcome {
+        no("unsupported_operation")
+    }
+
+    fn suspend(&self, _: &dyn Host, _: &Target, _: &str, _: bool) -> Outcome {
+        no("unsupported_operation")
+    }
+
+    fn resume(&self, _: &dyn Host, _: &Target, _: &str) -> Outcome {
+        no("unsupported_operation")
+    }
+
+    fn kill(&self, _: &dyn Host, _: &Target, _: bool) -> Outcome {
+        sandbox(SandboxState::Gone)
+    }
+
+    fn list_owned(
+        &self,
+        _: &dyn Host,
+        _: &Selection,
+        _: &str,
+        _: Option<&str>,
+    ) -> Result<OwnedPage, Failure> {
+        Ok(OwnedPage {
+            entries: Vec::new(),
+            next: None,
+        })
+    }
+
+    fn observe(&self, _: &dyn Host, _: &[Target]) -> Result<Vec<Measurement>, Failure> {
+        Ok(Vec::new())
+    }
+}
+
+async fn hosting(provider: Arc<Scripted>, store: &Store) -> Arc<Hosting> {
+    let provider = Provider::new(provider, MANIFEST).unwrap();
+    let granted = provider.granted.clone();
+    let memory = Arc::new(Records::new(store.clone()));
+    let handle = ProviderHandle::new(provider, &granted, memory, None);
+    let url = "http://127.0.0.1:9/".to_owned();
+    let selection = (GENERATION, Vec::new());
+    let mut hosting = Hosting::new(handle, selection, store.installation(), url);
+    hosting.make_ready().await.unwrap();
+    Arc::new(hosting)
+}
+
+async fn state(store: &Store, session: &str) -> SessionState {
+    let id: SessionId = session.parse().unwrap();
+    let state = store.read().state(id, &Parts::whole()).await.unwrap();
+    state.unwrap()
+}
+
+/// Waits until a Session is in such a state.
+async fn until(
+    store: &Store,
+    session: &str,
+    holds: impl Fn(&SessionState) -> bool,
+) -> SessionState {
+    let reached = async {
+        loop {
+            let state = state(store, session).await;
+            if holds(&state) {
+                return state;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(SOON, reached).await.expect("the state is reached")
+}
+
+fn phase(state: &SessionState) -> Option<AllocationPhase> {
+    state.allocation.as_ref().map(|allocation| allocation.phase)
+}
+
+const HOSTED: &str = r#"{"environment":{"type":"openai_hosted"}}"#;
+
+/// SP-4.4, SP-4.5: a provider that does not look has not said that the create failed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_look_leaves_a_lost_create_open() {
+    let api = Fixture::on(store::testing::TestDatabase::sqlite()).await;
+    api.default_model().await;
+    let store = api.core.store.clone();
+    let provider = Arc::new(Scripted::default());
+    provider.loses_creates.store(true, Ordering::SeqCst);
+    provider.refuses_to_look.store(true, Ordering::SeqCst);
+    let hosting = hosting(provider.clone(), &store).await;
+    let stop = CancellationToken::new();
+    let scheduler = scheduler(&api, Some(hosting), &stop).await;
+    let running = tokio::spawn(run(scheduler, watch::channel(None).0, stop.clone()));
+    let session = api.session(HOSTED).await;
+    let looked = async {
+        while provider.inspected.load(Ordering::SeqCst) < 2 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(SOON, looked).await.expect("it looks");
+    let open = state(&store, &session).await;
+    assert_eq!(phase(&open), Some(AllocationPhase::Creating));
+    assert!(!open.environment.unwrap().status.is_terminal());
+    provider.refuses_to_look.store(false, Ordering::SeqCst);
+    until(&store, &session, |state| {
+        phase(state) == Some(AllocationPhase::Running)
+    })
+    .await;
+    stop.cancel();
+    timeout(SOON, running).await.expect("it drains").unwrap();
+}
+
+/// SC-2.9: a native call may take a minute; the process that is told to end does not wait for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_does_not_wait_for_a_native_call() {
+    let api = Fixture::on(store::testing::TestDatabase::sqlite()).await;
+    api.default_model().await;
+    let store = api.core.store.clone();
+    let provider = Arc::new(Scripted::default());
+    *provider.stands.0.lock().unwrap() = true;
+    let hosting = hosting(provider.clone(), &store).await;
+    let stop = CancellationToken::new();
+    let scheduler = scheduler(&api, Some(hosting), &stop).await;
+    let drain = scheduler.settings.drain;
+    let running = tokio::spawn(run(scheduler, watch::channel(None).0, stop.clone()));
+    let session = api.session(HOSTED).await;
+    let begun = async {
+        while !provider.creating.load(Ordering::SeqCst) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(SOON, begun).await.expect("the create begins");
+    stop.cancel();
+    let ended = timeout(drain + Duration::from_secs(5), running).await;
+    provider.go_on();
+    ended.expect("it ends in time").unwrap();
+    assert_eq!(
+        store.lease_row().await.unwrap().owner,
+        None,
+        "the lease is given up"
+    );
+    assert_eq!(
+        phase(&state(&store, &session).await),
+        Some(AllocationPhase::Creating)
+    );
+}
