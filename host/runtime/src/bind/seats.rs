@@ -119,6 +119,7 @@ impl Seats {
         let leaving = others().filter(|(_, seat)| seat.leaves()).count();
         let waiting = others().filter(|(_, seat)| seat.occupancy.waits).count();
         if waiting < leaving {
+            await_room(&mut board, session);
             return Claim::Wait;
         }
         let idle = others().filter(|(_, seat)| !seat.leaves());
@@ -131,6 +132,7 @@ impl Seats {
             seat.asked = true;
             seat.tell(Order::MakeRoom);
         }
+        await_room(&mut board, session);
         Claim::Wait
     }
 
@@ -180,6 +182,13 @@ fn active(board: &HashMap<SessionId, Seat>) -> Active {
         executors: count(|o| o.executor),
         preparing: count(|o| o.preparing),
         closing: count(|o| o.closing),
+    }
+}
+
+/// It is woken from now on: were this told only later, room that comes meanwhile would wake nobody.
+fn await_room(board: &mut HashMap<SessionId, Seat>, session: SessionId) {
+    if let Some(seat) = board.get_mut(&session) {
+        seat.occupancy.waits = true;
     }
 }
 
@@ -286,6 +295,27 @@ mod tests {
         assert!(matches!(second.told(), Some(Order::Room)));
         assert_eq!(seats.claim(first.id), Claim::Granted);
         assert_eq!(seats.claim(second.id), Claim::Wait);
+    }
+
+    // Room that comes right after the claim, before the Session has told that it waits, is not missed.
+    #[tokio::test]
+    async fn room_that_comes_at_once_wakes_who_has_just_asked() {
+        let seats = seats();
+        let [leaver, worker, idler, mut first, mut second] =
+            std::array::from_fn(|_| Guest::enter(&seats));
+        seats.occupy(worker.id, RUNNING);
+        seats.occupy(leaver.id, CLOSING);
+        assert_eq!(seats.claim(first.id), Claim::Wait);
+        seats.occupy(leaver.id, Occupancy::default());
+        assert!(matches!(first.told(), Some(Order::Room)));
+        assert_eq!(seats.claim(first.id), Claim::Granted);
+
+        seats.occupy(first.id, Occupancy::default());
+        seats.occupy(idler.id, idle(Instant::now()));
+        assert_eq!(seats.claim(second.id), Claim::Wait);
+        seats.occupy(idler.id, Occupancy::default());
+        assert!(matches!(second.told(), Some(Order::Room)));
+        assert_eq!(seats.claim(second.id), Claim::Granted);
     }
 
     // One that takes work before it is asked stays, and who waited for it asks anew.
