@@ -3,19 +3,21 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::{Request, Response};
+use axum::http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+use super::socket::Socket;
 
 /// What one socket may cost.
 #[derive(Debug, Clone, Copy)]
@@ -24,7 +26,8 @@ pub(crate) struct Limits {
     pub connections: usize,
     /// A client has this long for the headers of a request.
     pub header: Duration,
-    /// A write that makes no progress for so long ends the connection (S-LS-4).
+    /// A write of HTTP that makes no progress for so long ends the connection (S-LS-4). Whoever takes over an upgraded
+    /// connection has a limit of its own (RP-4.8).
     pub write: Duration,
     /// Open connections have this long to end once nothing more happens that they could wait for.
     pub last: Duration,
@@ -110,17 +113,23 @@ async fn connection<A: Answer>(
 ) {
     // Small frames of a stream must not wait for each other.
     let _ = socket.set_nodelay(true);
-    let mut socket = TimeoutStream::new(socket);
-    socket.set_write_timeout(Some(limits.write));
+    let upgraded = Arc::new(AtomicBool::new(false));
+    let socket = Socket::new(socket, limits.write, upgraded.clone());
     let service = service_fn(move |request: Request<Incoming>| {
-        let answer = answer.clone();
-        async move { Ok::<_, Infallible>(answer.answer(request.map(Body::new)).await) }
+        let (answer, upgraded) = (answer.clone(), upgraded.clone());
+        async move {
+            let response = answer.answer(request.map(Body::new)).await;
+            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                upgraded.store(true, Ordering::Relaxed);
+            }
+            Ok::<_, Infallible>(response)
+        }
     });
     // HTTP/1 only: a builder that guesses the version first waits for ever for the bytes to guess from, and knows no limit of HTTP/2.
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header)
-        .serve_connection(TokioIo::new(Box::pin(socket)), service)
+        .serve_connection(TokioIo::new(socket), service)
         .with_upgrades();
     let mut connection = std::pin::pin!(connection);
     let result = tokio::select! {
@@ -147,15 +156,28 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(200);
     const PATIENCE: Duration = Duration::from_secs(20);
 
-    /// `/` answers at once, `/wait` when told to, `/flood` without end.
+    /// Of an upgraded connection: more than the system buffers.
+    const FLOOD: usize = 32 << 20;
+
+    /// `/` answers at once, `/wait` when told to, `/flood` without end, `/upgrade` with a flood of another protocol.
     struct Script {
         go: Notify,
         waiting: Notify,
     }
 
     impl Answer for Script {
-        async fn answer(self: Arc<Self>, request: Request<Body>) -> Response<Body> {
+        async fn answer(self: Arc<Self>, mut request: Request<Body>) -> Response<Body> {
             match request.uri().path() {
+                "/upgrade" => {
+                    let upgrade = hyper::upgrade::on(&mut request);
+                    tokio::spawn(async move {
+                        let mut io = TokioIo::new(upgrade.await.unwrap());
+                        let _ = io.write_all(&vec![b'x'; FLOOD]).await;
+                        let _ = io.shutdown().await;
+                    });
+                    let response = Response::builder().status(StatusCode::SWITCHING_PROTOCOLS);
+                    return response.body(Body::empty()).unwrap();
+                }
                 "/wait" => {
                     self.waiting.notify_one();
                     self.go.notified().await;
@@ -264,6 +286,22 @@ mod tests {
         // The only place becomes free although the stuck client keeps its end open.
         assert!(answered(&mut ask(&server, "/").await).await);
         drop(stuck);
+    }
+
+    #[tokio::test]
+    async fn an_upgraded_connection_may_pause_longer_than_http() {
+        // RP-4.8: the link waits for a frame twice as long as S-LS-4 for a stream.
+        let server = server(1).await;
+        let mut socket = TcpStream::connect(server.address).await.unwrap();
+        let request =
+            b"GET /upgrade HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: other\r\n\r\n";
+        socket.write_all(request).await.unwrap();
+        tokio::time::sleep(3 * SHORT).await;
+        let mut bytes = Vec::new();
+        let all = tokio::time::timeout(PATIENCE, socket.read_to_end(&mut bytes)).await;
+        all.expect("the flood ends").unwrap();
+        let flood = bytes.iter().rev().take_while(|byte| **byte == b'x');
+        assert_eq!(flood.count(), FLOOD);
     }
 
     #[tokio::test]

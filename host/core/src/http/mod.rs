@@ -2,3 +2,4 @@
 
 pub(crate) mod accept;
 pub(crate) mod canonical;
+mod socket;

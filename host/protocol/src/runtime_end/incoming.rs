@@ -15,7 +15,7 @@ use crate::wire::{
 };
 
 /// Time for the body of a file write (RP-15.12).
-const WRITE_MS: u64 = 120_000;
+const BODY_MS: u64 = 120_000;
 
 #[derive(Debug)]
 enum Target {
@@ -90,7 +90,7 @@ impl RuntimeEnd {
     ) {
         if self.begin_mutation(id, &binding) {
             let incoming = write.body.clone();
-            self.begin_body(now, id, binding, &incoming, Target::Write(write), WRITE_MS);
+            self.begin_body(now, id, binding, &incoming, Target::Write(write), BODY_MS);
         }
     }
 
