@@ -74,7 +74,7 @@ fn settings(epoch: u64) -> CoreSettings {
         owner_epoch: epoch,
         heartbeat_ms: limits::HEARTBEAT_MS,
         idle_close_ms: limits::IDLE_CLOSE_MS,
-        features: Vec::new(),
+        features: vec![HELLO_AGAIN.to_owned()],
         limits: Limits::default(),
     }
 }
@@ -89,7 +89,7 @@ impl Pair {
             dedicated: Some(EnvironmentId::new(id(2))),
             os: "linux".into(),
             arch: "x86_64".into(),
-            features: Vec::new(),
+            features: vec![HELLO_AGAIN.to_owned()],
             capacity: Capacity {
                 runs: 1,
                 executors: 1,
@@ -189,6 +189,15 @@ impl Pair {
         self.now = self.now.after(ms);
         self.core.tick(self.now);
         self.runtime.tick(self.now);
+        self.settle();
+    }
+
+    /// The socket is lost and the Runtime greets over another one.
+    fn reconnect(&mut self) {
+        self.runtime.disconnected();
+        self.core = CoreEnd::new(settings(5), self.now);
+        self.heard.clear();
+        self.runtime.connect(self.now);
         self.settle();
     }
 
@@ -404,44 +413,26 @@ fn a_heartbeat_may_only_narrow_the_declaration() {
         matches!(&pair.heard[..], [Heard::Heartbeat { offers: Some(offers), .. }] if *offers == [narrower])
     );
     assert_eq!(pair.closed, None);
-    // Back to more than this connection declared last: Core would refuse it, so the Runtime greets anew.
+    // Back to more than was declared last: Core would refuse a heartbeat with it, so the Runtime says `hello` again.
     let mut wider = offer();
     wider.capabilities.set(Capability::Streaming, true);
-    pair.tell(Tell::Offers(vec![wider]));
-    assert_eq!(pair.closed, None, "the heartbeats go on meanwhile");
+    pair.heard.clear();
+    pair.tell(Tell::Offers(vec![wider.clone()]));
+    assert_eq!(pair.heard, [Heard::Offers(vec![wider])]);
     pair.later(limits::HEARTBEAT_MS);
-    assert_eq!(pair.closed, Some(CloseReason::Replaced));
+    assert_eq!(pair.closed, None);
 }
 
 #[test]
-fn more_is_offered_when_nothing_is_broken_by_it() {
-    // CAP-006: a harness is installed while a Turn runs, a step is carried out, outputs are read.
+fn more_is_offered_at_once_and_breaks_nothing() {
+    // CAP-006: a harness is installed while a Turn runs, its outputs are read, an admission is open. On an engine host such
+    // work may never pause.
     let other = |available| HarnessOffer {
         id: "other".parse().unwrap(),
         available,
         ..offer()
     };
     let mut pair = Pair::running();
-    pair.tell(Tell::Offers(vec![offer(), other(true)]));
-    pair.later(limits::HEARTBEAT_MS);
-    pair.events(1, &["a"]);
-    let run_id = RunId::new(id(40));
-    let done = RunEvent::root(EventBody::Done(Done {
-        status: TurnStatus::Completed,
-    }));
-    pair.tell(Tell::Events(RunEvents {
-        run_id,
-        seq: 2,
-        events: vec![done],
-    }));
-    pair.tell(Tell::Settled {
-        run_id,
-        proof: Answer::Unknown(RefusalCode::Unconfirmed.into()),
-    });
-    pair.later(limits::HEARTBEAT_MS);
-    assert_eq!(pair.closed, None, "its last events are not committed");
-    pair.ask(Ask::Acknowledge { run_id, seq: 2 });
-    assert_eq!(pair.closed, None, "Core may go on with the same job");
     pair.request(
         300,
         binding(1),
@@ -450,30 +441,107 @@ fn more_is_offered_when_nothing_is_broken_by_it() {
             have: Vec::new(),
         }),
     );
-    pair.later(limits::HEARTBEAT_MS);
-    assert_eq!(pair.closed, None, "outputs are read");
-    pair.answer(300, Answer::Ok(Proof::Exported { files: 0, bytes: 0 }));
-    pair.ready(301);
-    pair.later(limits::HEARTBEAT_MS);
-    assert_eq!(pair.closed, None, "an admission is open");
-    // What is withdrawn meanwhile is told at once.
     pair.heard.clear();
-    pair.tell(Tell::Offers(vec![other(true)]));
-    pair.later(limits::HEARTBEAT_MS);
-    let withdrawn = |heard: &Heard| matches!(heard, Heard::Heartbeat { offers: Some(offers), .. } if offers.is_empty());
-    assert!(pair.heard.iter().any(withdrawn), "{:?}", pair.heard);
-    pair.request(
-        302,
-        binding(1),
-        Operation::ExecutionRelease(ExecutionRelease {
-            prepare_id: PrepareId::new(id(301)),
-        }),
+    pair.trace.clear();
+    pair.tell(Tell::Offers(vec![offer(), other(true)]));
+    assert_eq!(pair.heard, [Heard::Offers(vec![offer(), other(true)])]);
+    assert_eq!(pair.trace, ["<hello"]);
+    // Less goes with a heartbeat, more again with a `hello`, and the same with neither.
+    for (offers, later) in [
+        (vec![other(true)], Some(vec![other(true)])),
+        (vec![offer(), other(false)], None),
+        (vec![offer(), other(false)], None),
+    ] {
+        pair.heard.clear();
+        pair.tell(Tell::Offers(offers.clone()));
+        let told = pair.heard.len();
+        pair.later(limits::HEARTBEAT_MS);
+        let narrowed = pair.heard.iter().find_map(|heard| match heard {
+            Heard::Heartbeat { offers, .. } => Some(offers.clone()),
+            _ => None,
+        });
+        assert_eq!(narrowed, Some(later.clone()), "{offers:?}");
+        assert!(told == 0 || pair.heard[0] == Heard::Offers(offers));
+    }
+    pair.events(1, &["a"]);
+    pair.answer(300, Answer::Ok(Proof::Exported { files: 0, bytes: 0 }));
+    assert_eq!(
+        *pair.settled(300),
+        Settled::Receipt(Answer::Ok(Proof::Exported { files: 0, bytes: 0 }))
+    );
+    assert!(
+        pair.heard
+            .iter()
+            .any(|heard| matches!(heard, Heard::Events { seq: 1, .. }))
     );
     assert_eq!(pair.closed, None);
-    pair.later(999);
+}
+
+#[test]
+fn what_was_found_during_the_greeting_is_offered_after_it() {
+    let mut pair = Pair::new();
+    pair.runtime.connect(pair.now);
+    pair.settle();
+    let other = HarnessOffer {
+        id: "other".parse().unwrap(),
+        ..offer()
+    };
+    pair.tell(Tell::Offers(vec![offer(), other.clone()]));
+    assert!(matches!(&pair.heard[..], [Heard::Hello(_)]));
+    pair.ask(Ask::Welcome);
+    let more = Heard::Offers(vec![offer(), other]);
+    assert!(pair.heard.contains(&more), "{:?}", pair.heard);
     assert_eq!(pair.closed, None);
-    pair.later(1);
-    assert_eq!(pair.closed, Some(CloseReason::Replaced));
+}
+
+#[test]
+fn a_core_that_takes_no_second_hello_is_sent_none() {
+    // RP-3.5
+    let mut pair = Pair::new();
+    let old = CoreSettings {
+        features: vec!["unknown".to_owned()],
+        ..settings(5)
+    };
+    pair.core = CoreEnd::new(old, pair.now);
+    pair.runtime.connect(pair.now);
+    pair.settle();
+    pair.ask(Ask::Welcome);
+    let mut wider = offer();
+    wider.capabilities.set(Capability::Streaming, true);
+    pair.tell(Tell::Offers(vec![wider.clone()]));
+    pair.later(limits::HEARTBEAT_MS);
+    assert_eq!(pair.closed, None);
+    assert_eq!(
+        pair.trace.iter().filter(|frame| *frame == "<hello").count(),
+        1
+    );
+    // The next connection is greeted with all of it.
+    pair.reconnect();
+    assert!(matches!(&pair.heard[..], [Heard::Hello(hello)] if hello.harnesses == [wider]));
+}
+
+#[test]
+fn a_second_hello_of_another_process_or_with_a_double_offer_closes() {
+    // RP-3.13
+    let change: [fn(&mut Hello); 2] = [
+        |hello| hello.instance_id = InstanceId::new(id(99)),
+        |hello| hello.harnesses = vec![offer(), offer()],
+    ];
+    for change in change {
+        let mut pair = Pair::new();
+        pair.runtime.connect(pair.now);
+        pair.settle();
+        let Some(Heard::Hello(hello)) = pair.heard.pop() else {
+            panic!("no hello")
+        };
+        pair.ask(Ask::Welcome);
+        let mut again = hello;
+        change(&mut again);
+        let text = RuntimeFrame::Hello(again).encode().unwrap();
+        pair.core.receive(pair.now, &Message::Text(text));
+        pair.settle();
+        assert_eq!(pair.closed, Some(CloseReason::ProtocolViolation));
+    }
 }
 
 #[test]
@@ -892,10 +960,7 @@ fn the_socket_is_lost_during_a_run() {
         why: core_end::RunBreak::Lost
     }));
 
-    pair.core = CoreEnd::new(settings(5), pair.now);
-    pair.heard.clear();
-    pair.runtime.connect(pair.now);
-    pair.settle();
+    pair.reconnect();
     let Heard::Hello(hello) = &pair.heard[0] else {
         panic!()
     };
@@ -1057,6 +1122,80 @@ fn a_repeated_request_id_is_never_executed_twice() {
 }
 
 #[test]
+fn a_body_that_the_socket_cut_keeps_no_later_one_waiting() {
+    // RP-9.3, RP-15.12
+    let mut pair = Pair::bound();
+    let write = |n| {
+        let write = WorkspaceWrite {
+            path: "/workspace/a".into(),
+            body: Incoming {
+                stream: 7,
+                size: 3,
+                sha256: "a".repeat(64),
+            },
+        };
+        Request::of(frame(n), binding(1), Operation::WorkspaceWrite(write))
+    };
+    // Its bytes never come.
+    let text = CoreFrame::Request(Box::new(write(300))).encode().unwrap();
+    pair.runtime.receive(pair.now, &Message::Text(text));
+    while pair.runtime.poll().is_some() {}
+    pair.reconnect();
+    pair.ask(Ask::Welcome);
+    pair.bind(101, binding(1));
+    pair.ask(Ask::Request {
+        request: Box::new(write(301)),
+        body: Some(b"abc".to_vec()),
+    });
+    assert!(matches!(
+        pair.told.last(),
+        Some(Told::Work(Work::Write { .. }))
+    ));
+}
+
+#[test]
+fn an_input_that_waits_is_answered_however_much_comes_after_it() {
+    // RP-6.2: only what has its answer is forgotten.
+    let mut pair = Pair::running();
+    let run_id = RunId::new(id(40));
+    let message = InputMessage {
+        id: InputId::new(id(31)),
+        content: vec![MessagePart::Text("more".into())],
+    };
+    let input = Request::input(binding(1), run_id, message);
+    let waiting = input.id;
+    pair.ask(Ask::Request {
+        request: Box::new(input),
+        body: None,
+    });
+    for n in 0..2 * limits::REMEMBERED as u128 {
+        let result = FunctionResult {
+            delivery_id: DeliveryId::new(id(5_000 + n)),
+            run_id,
+            call_id: "c".into(),
+            output: String::new(),
+            failed: false,
+        };
+        let asked = frame(5_000 + n);
+        let request = Request::of(asked, binding(1), Operation::FunctionResult(result));
+        pair.ask(Ask::Request {
+            request: Box::new(request),
+            body: None,
+        });
+        pair.tell(Tell::Answer {
+            id: asked,
+            answer: Answer::Ok(Proof::Applied),
+        });
+    }
+    pair.tell(Tell::Answer {
+        id: waiting,
+        answer: Answer::Ok(Proof::Accepted),
+    });
+    let accepted = |heard: &Heard| matches!(heard, Heard::Settled { id, settled: Settled::Receipt(Answer::Ok(Proof::Accepted)), .. } if *id == waiting);
+    assert!(pair.heard.iter().any(accepted));
+}
+
+#[test]
 fn a_file_step_travels_in_chunks() {
     // RP-9.2, RP-4.3
     for bytes in [0, 1, 65_536, 65_537, 17 * 65_536 + 5] {
@@ -1195,6 +1334,48 @@ fn an_export_flows_under_credit() {
         *pair.settled(300),
         Settled::Receipt(Answer::Ok(Proof::Exported { files: 1, bytes: 3 }))
     );
+}
+
+#[test]
+fn an_export_may_take_long_while_it_goes_on() {
+    // RP-15.18: 500 MiB take their time on a slow link; a transfer that stands still does not.
+    let mut pair = Pair::bound();
+    let export = WorkspaceExport {
+        stream: 9,
+        have: Vec::new(),
+    };
+    pair.request(300, binding(1), Operation::WorkspaceExport(export));
+    pair.tell(Tell::ExportEntry {
+        binding: binding(1),
+        entry: ExportEntry {
+            stream: 9,
+            path: "a".into(),
+            size: 1 << 20,
+        },
+    });
+    let settled = |pair: &Pair| {
+        pair.heard.iter().find_map(|heard| match heard {
+            Heard::Settled { id, settled, .. } if *id == frame(300) => Some(settled.clone()),
+            _ => None,
+        })
+    };
+    for offset in 0..4 {
+        for _ in 0..11 {
+            pair.later(limits::HEARTBEAT_MS);
+        }
+        pair.tell(Tell::ExportChunk(Chunk {
+            stream: 9,
+            offset,
+            last: false,
+            payload: vec![0],
+        }));
+        assert_eq!(settled(&pair), None);
+    }
+    for _ in 0..12 {
+        pair.later(limits::HEARTBEAT_MS);
+    }
+    assert_eq!(settled(&pair), Some(Settled::TimedOut));
+    assert_eq!(pair.closed, None);
 }
 
 #[test]

@@ -234,6 +234,7 @@ impl Core {
             }
             Notice::Hello(_)
             | Notice::Heartbeat { .. }
+            | Notice::Offers(_)
             | Notice::Bound(_)
             | Notice::StartSent { .. }
             | Notice::Goodbye(_) => {}

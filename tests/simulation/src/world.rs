@@ -1,10 +1,11 @@
 //! Both ends, one network, one clock.
 
+use domain::run::{Capability, CapabilityFlags, HarnessOffer};
 use domain::{ConnectionId, DeviceId, EnvironmentId, InstallationId, InstanceId};
 use protocol::core_end::{self, CoreEnd, CoreSettings};
 use protocol::moment::Moment;
 use protocol::runtime_end::{self, Identity, RuntimeEnd};
-use protocol::wire::{Capacity, CloseReason, Limits, Message, WorkspaceFacts, limits};
+use protocol::wire::{Capacity, CloseReason, HELLO_AGAIN, Limits, Message, WorkspaceFacts, limits};
 use rand::{RngExt, SeedableRng};
 use uuid::Uuid;
 
@@ -65,7 +66,7 @@ impl World {
             dedicated: Some(EnvironmentId::new(Uuid::from_u128(2))),
             os: "linux".to_owned(),
             arch: "x86_64".to_owned(),
-            features: Vec::new(),
+            features: vec![HELLO_AGAIN.to_owned()],
             capacity: Capacity {
                 runs: 1,
                 executors: 1,
@@ -116,6 +117,12 @@ impl World {
             self.cut(weather);
         }
         self.notice_ends();
+        if self.random.random_bool(0.02) {
+            let offers = offers(&mut self.random);
+            let command = runtime_end::Command::Offers(offers);
+            self.runtime_end.command(Moment(self.now), command);
+            self.pump(weather);
+        }
         let calm = weather.cut == 0.0;
         // The daemon works whether it is connected or not.
         for command in self.daemon.act(&mut self.random, self.now) {
@@ -158,7 +165,7 @@ impl World {
             owner_epoch: self.epoch,
             heartbeat_ms: limits::HEARTBEAT_MS,
             idle_close_ms: limits::IDLE_CLOSE_MS,
-            features: Vec::new(),
+            features: vec![HELLO_AGAIN.to_owned()],
             limits: Limits::default(),
         };
         self.core_end = Some(CoreEnd::new(settings, Moment(self.now)));
@@ -289,4 +296,22 @@ impl World {
     fn repeats(&mut self, message: &Message, weather: Weather) -> bool {
         self.random.random_bool(weather.repeat) && repeatable(message)
     }
+}
+
+/// What is installed at a moment: more, less or something else than before.
+fn offers(random: &mut Random) -> Vec<HarnessOffer> {
+    let mut offers = Vec::new();
+    for id in ["codex", "other"] {
+        if random.random_bool(0.3) {
+            continue;
+        }
+        let mut capabilities = CapabilityFlags::NONE;
+        capabilities.set(Capability::Steering, random.random_bool(0.5));
+        let offer = serde_json::json!({
+            "id": id, "version": "1.0.0", "contract": "0.1.0", "declaration_hash": "a".repeat(64),
+            "available": random.random_bool(0.8), "capabilities": capabilities,
+        });
+        offers.push(serde_json::from_value(offer).unwrap_or_else(|error| panic!("{error}")));
+    }
+    offers
 }

@@ -26,7 +26,8 @@ use protocol::{
     core_end::{Command, CoreEnd, CoreSettings, Notice, Output, Settled},
     moment::Moment,
     wire::{
-        Answer, CloseReason, ExecutionStart, Hello, Limits, Message, Operation, Request, limits,
+        Answer, CloseReason, ExecutionStart, HELLO_AGAIN, Hello, Limits, Message, Operation,
+        Request, limits,
     },
 };
 use tokio::{
@@ -152,7 +153,7 @@ async fn serve(core: Arc<Shared>, mut socket: WebSocket) {
         owner_epoch: 1,
         heartbeat_ms: 1000,
         idle_close_ms: limits::IDLE_CLOSE_MS,
-        features: Vec::new(),
+        features: vec![HELLO_AGAIN.to_owned()],
         limits: core.limits,
     };
     let mut end = CoreEnd::new(settings, now());
@@ -230,12 +231,30 @@ impl Connection {
         id
     }
 
+    async fn notice(&mut self) -> Notice {
+        let notice = timeout(Duration::from_secs(30), self.notices.recv())
+            .await
+            .expect("a notice within 30 s");
+        notice.expect("the connection stands")
+    }
+
+    /// Waits until the daemon offers a harness that can run, or none.
+    pub async fn offered(&mut self, available: bool) {
+        while self.hello.harnesses.iter().any(|offer| offer.available) != available {
+            match self.notice().await {
+                Notice::Offers(offers)
+                | Notice::Heartbeat {
+                    offers: Some(offers),
+                    ..
+                } => self.hello.harnesses = offers,
+                _ => {}
+            }
+        }
+    }
+
     pub async fn next(&mut self) -> Notice {
         loop {
-            let notice = timeout(Duration::from_secs(30), self.notices.recv())
-                .await
-                .expect("a notice within 30 s");
-            match notice.expect("the connection stands") {
+            match self.notice().await {
                 Notice::Heartbeat { .. } => {}
                 Notice::Events {
                     run_id,

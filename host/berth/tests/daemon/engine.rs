@@ -23,25 +23,21 @@ async fn a_ninth_session_does_not_wait_for_eight_idle_ones() {
     for _ in 0..9 {
         bench.binding = core::binding(None);
         bench.bind(&mut core).await;
-        let turn = bench.turn(&mut core, History::Fresh, r#"timeline: [{"say": "One."}]"#);
-        let events = timeout(Duration::from_secs(30), turn)
+        let native = timeout(Duration::from_secs(30), bench.first_turn(&mut core))
             .await
             .expect("a place is free in seconds");
-        assert_eq!(outcome(&events), TurnStatus::Completed);
-        first.get_or_insert((bench.binding, native(&events)));
+        first.get_or_insert((bench.binding, native));
     }
     assert_eq!(bench.harness_processes(), 8);
     // The one that made room goes on where it was.
     let (binding, native) = first.unwrap();
     bench.binding = binding;
-    let events = bench
-        .turn(
-            &mut core,
-            History::Resume(native),
-            r#"timeline: [{"say": "Two {{history}}."}]"#,
-        )
-        .await;
-    assert_eq!(answer_text(&events), "Two 2.");
+    assert_eq!(
+        bench
+            .next_turn(&mut core, &native, "Two {{history}}.")
+            .await,
+        "Two 2."
+    );
 }
 
 // A Session that only exists holds no descriptor: there may be more of them than a process may open files.
@@ -96,37 +92,35 @@ async fn the_daemon_may_open_more_files_than_its_programs() {
     assert_eq!(seen.trim(), "70");
 }
 
-// CAP-006: what is installed beside a running Turn is offered once the Turn is over, and ends nothing.
+// CAP-006: what is installed beside a running Turn is offered at once, also where Turns never pause, and ends nothing.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_installation_does_not_end_a_running_turn() {
-    let Some(mut bench) = Bench::start().await else {
+async fn an_installation_is_offered_beside_a_running_turn() {
+    let kind = Kind {
+        engine_runs: Some(2),
+        ..Kind::default()
+    };
+    let Some(mut bench) = Bench::of_kind(kind, Limits::default(), "{}").await else {
         return;
     };
-    let mut core = bench.ready().await;
-    let configuration = bench.configuration(&core, History::Fresh);
-    let run_id = core
-        .start(
-            bench.binding,
-            configuration,
-            r#"timeline: [{"begin": "I am"}, "hang"]"#,
-        )
-        .await;
+    let mut core = bench.core.connection().await;
+    bench.bind(&mut core).await;
+    let text = r#"timeline: [{"begin": "I am"}, "hang"]"#;
+    let run_id = bench.begin(&mut core, History::Fresh, text).await;
     let version = bench.folder.path().join("harnesses/codex/0.171.0");
     let aside = bench.folder.path().join("aside");
-    // Longer than the pause between two looks at the folder.
-    let a_look = Duration::from_secs(7);
     std::fs::rename(&version, &aside).unwrap();
-    assert!(bench.core.is_left_alone(a_look).await, "less is offered");
+    core.offered(false).await;
     std::fs::rename(&aside, &version).unwrap();
-    assert!(bench.core.is_left_alone(a_look).await, "more is offered");
+    core.offered(true).await;
+    // Another Session uses it beside the first one, over the same connection.
+    let first = std::mem::replace(&mut bench.binding, core::binding(None));
+    bench.bind(&mut core).await;
+    bench.first_turn(&mut core).await;
     let reason = CancelReason::Requested;
     let cancel = Operation::RunCancel(RunCancel { run_id, reason });
-    let answer = core.answer(bench.binding, cancel).await;
+    let answer = core.answer(first, cancel).await;
     assert!(
         matches!(&answer, Answer::Ok(Proof::Cancelled(proof)) if proof.outcome == TurnStatus::Cancelled),
         "{answer:?}"
     );
-    assert_eq!(outcome(&core.done().await), TurnStatus::Cancelled);
-    let again = bench.core.connection().await;
-    assert!(again.hello.harnesses[0].available && again.hello.held.runs.is_empty());
 }

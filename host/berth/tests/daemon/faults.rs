@@ -31,21 +31,13 @@ async fn cancel(bench: &Bench, core: &mut Connection, run_id: domain::RunId) -> 
 // F01: the harness is alive and deaf; the tree is killed after the grace, the receipt comes within 15 s, the next Turn resumes.
 #[tokio::test(flavor = "multi_thread")]
 async fn f01_an_interrupt_that_is_never_acknowledged() {
-    let Some(mut bench) = Bench::start().await else {
+    let Some((bench, mut core)) = Bench::at_work().await else {
         return;
     };
-    let mut core = bench.ready().await;
-    let events = bench
-        .turn(&mut core, History::Fresh, r#"timeline: [{"say": "One."}]"#)
-        .await;
-    let native = native(&events);
-    let configuration = bench.configuration(&core, History::Resume(native.clone()));
-    let run = core
-        .start(
-            bench.binding,
-            configuration,
-            r#"timeline: [{"begin": "I am"}, "deaf"]"#,
-        )
+    let native = bench.first_turn(&mut core).await;
+    let text = r#"timeline: [{"begin": "I am"}, "deaf"]"#;
+    let run = bench
+        .begin(&mut core, History::Resume(native.clone()), text)
         .await;
     let asked = Instant::now();
     assert_eq!(cancel(&bench, &mut core, run).await, TurnStatus::Cancelled);
@@ -56,30 +48,16 @@ async fn f01_an_interrupt_that_is_never_acknowledged() {
     );
     let events = core.done().await;
     assert_eq!(outcome(&events), TurnStatus::Cancelled);
-    let events = bench
-        .turn(
-            &mut core,
-            History::Resume(native),
-            r#"timeline: [{"say": "Next."}]"#,
-        )
-        .await;
-    assert_eq!(
-        (outcome(&events), answer_text(&events).as_str()),
-        (TurnStatus::Completed, "Next.")
-    );
+    assert_eq!(bench.next_turn(&mut core, &native, "Next.").await, "Next.");
 }
 
 // F03: a harness that closes its output can say nothing any more; one that ends in the middle of a Turn has failed.
 #[tokio::test(flavor = "multi_thread")]
 async fn f03_a_harness_that_ends_or_falls_silent_in_a_turn() {
-    let Some(mut bench) = Bench::start().await else {
+    let Some((bench, mut core)) = Bench::at_work().await else {
         return;
     };
-    let mut core = bench.ready().await;
-    let events = bench
-        .turn(&mut core, History::Fresh, r#"timeline: [{"say": "One."}]"#)
-        .await;
-    let native = native(&events);
+    let native = bench.first_turn(&mut core).await;
     for step in [r#""close_stdout""#, r#"{"exit": 3}"#, r#""kill""#] {
         let text = format!(r#"timeline: [{{"begin": "half"}}, {step}]"#);
         let events = bench
@@ -90,23 +68,15 @@ async fn f03_a_harness_that_ends_or_falls_silent_in_a_turn() {
             "{step}: {events:#?}"
         );
     }
-    let events = bench
-        .turn(
-            &mut core,
-            History::Resume(native),
-            r#"timeline: [{"say": "Next."}]"#,
-        )
-        .await;
-    assert_eq!(outcome(&events), TurnStatus::Completed);
+    bench.next_turn(&mut core, &native, "Next.").await;
 }
 
 // F05: one enormous line is not the end of the stream, and output is bounded.
 #[tokio::test(flavor = "multi_thread")]
 async fn f05_one_enormous_line() {
-    let Some(mut bench) = Bench::start().await else {
+    let Some((bench, mut core)) = Bench::at_work().await else {
         return;
     };
-    let mut core = bench.ready().await;
     let text = r#"timeline: [{"huge_line": 20000000}, {"flood": {"lines": 3000, "bytes": 1000}}, {"say": "Seen."}]"#;
     let events = bench.turn(&mut core, History::Fresh, text).await;
     assert_eq!(
@@ -134,10 +104,9 @@ async fn f05_one_enormous_line() {
 // F05: what becomes six bytes on the wire, and what no rule of its own cuts, ends neither the Turn nor the connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn f05_control_characters_and_a_large_patch() {
-    let Some(mut bench) = Bench::start().await else {
+    let Some((bench, mut core)) = Bench::at_work().await else {
         return;
     };
-    let mut core = bench.ready().await;
     let text = r#"timeline: [{"flood": {"lines": 1, "bytes": 700000, "fill": "\u0000"}}, {"patch": 4194304}, {"say": "Seen."}]"#;
     let events = bench.turn(&mut core, History::Fresh, text).await;
     assert_eq!(
@@ -168,10 +137,9 @@ async fn f05_control_characters_and_a_large_patch() {
 // F06: a grandchild that outlives its command ends with the harness.
 #[tokio::test(flavor = "multi_thread")]
 async fn f06_a_grandchild_that_keeps_the_pipe() {
-    let Some(mut bench) = Bench::start().await else {
+    let Some((bench, mut core)) = Bench::at_work().await else {
         return;
     };
-    let mut core = bench.ready().await;
     let script = "(setsid sleep 600 & echo $! > pid) ; echo ready";
     let text =
         format!(r#"timeline: [{{"start": "{script}"}}, {{"await_file": "pid"}}, {{"exit": 0}}]"#);
@@ -202,9 +170,8 @@ async fn f08_a_message_that_is_not_taken() {
         return;
     };
     let mut core = bench.ready().await;
-    let configuration = bench.configuration(&core, History::Fresh);
     let text = r#"timeline: [{"begin": "I am"}, {"await_file": "go"}, {"say": "Done."}]"#;
-    let run_id = core.start(bench.binding, configuration, text).await;
+    let run_id = bench.begin(&mut core, History::Fresh, text).await;
     let request = protocol::wire::Request::input(bench.binding, run_id, core::message("more"));
     let id = request.id;
     core.send(protocol::core_end::Command::Request {
@@ -233,10 +200,9 @@ async fn f08_a_message_that_is_not_taken() {
 // F09: a history that is gone fails the preparation with its reason; nothing native runs.
 #[tokio::test(flavor = "multi_thread")]
 async fn f09_a_history_that_is_gone() {
-    let Some(mut bench) = Bench::start().await else {
+    let Some((bench, mut core)) = Bench::at_work().await else {
         return;
     };
-    let mut core = bench.ready().await;
     let configuration = bench.configuration(&core, History::Resume(Uuid::now_v7().to_string()));
     let (_, state) = core.prepare(bench.binding, configuration).await;
     assert_eq!(state, Ok(PrepareState::Failed(PrepareCode::HistoryMissing)));
@@ -250,10 +216,9 @@ async fn f09_a_history_that_is_gone() {
 // F15: no separator of Unicode cuts a frame, and text arrives as it was.
 #[tokio::test(flavor = "multi_thread")]
 async fn f15_unicode_separators() {
-    let Some(mut bench) = Bench::start().await else {
+    let Some((bench, mut core)) = Bench::at_work().await else {
         return;
     };
-    let mut core = bench.ready().await;
     let odd = "a\u{2028}b\u{2029}c\u{85}d\u{feff}🦀";
     let text = format!("timeline: [{{\"say\": \"{odd}\"}}]")
         .replace('\u{85}', "\\u0085")
@@ -276,16 +241,43 @@ async fn a_missing_program_is_not_offered_and_found_when_it_comes() {
     std::fs::rename(&version, &aside).unwrap();
     drop(core);
     bench.restart();
-    let core = bench.core.connection().await;
+    let mut core = bench.core.connection().await;
     assert!(
         core.hello.harnesses.iter().all(|offer| !offer.available),
         "{:?}",
         core.hello.harnesses
     );
-    // RP-7, the rescan: more than before needs a new `hello`.
+    // RP-7, the rescan: more than before needs another `hello`.
     std::fs::rename(&aside, &version).unwrap();
-    let again = bench.core.connection().await;
-    assert!(again.hello.harnesses[0].available);
+    core.offered(true).await;
+}
+
+// HAR-002: without the pin the newest version of the range runs, which is not the last one in the alphabet.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_newest_qualified_version_is_chosen() {
+    let mut linked = plugin_host::Plugins::built_in()
+        .unwrap()
+        .harnesses()
+        .unwrap();
+    linked.retain(|harness| harness.declaration.id.as_str() == "codex");
+    linked[0].range = ">=0.9.0, <0.200.0".parse().unwrap();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    for version in ["0.9.0", "0.10.0", "0.9.5", "1.0.0"] {
+        let program = folder.path().join(PROGRAM.replace("0.171.0", version));
+        std::fs::create_dir_all(program.parent().unwrap()).unwrap();
+        std::fs::write(&program, format!("#!/bin/sh\necho codex-cli {version}\n")).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&program, mode).unwrap();
+    }
+    let spawner = machine::process::Spawner::new(BERTH);
+    let placement = domain::run::Placement::Hosted;
+    let found =
+        runtime::harness::Catalogue::discover(&linked, folder.path(), placement, &spawner).await;
+    let offers = found.offers();
+    assert!(
+        offers[0].available && offers[0].version == "0.10.0",
+        "{offers:?}"
+    );
 }
 
 // RP-7.2: a probe that failed because the machine had a bad moment is repeated, without a restart.
@@ -304,14 +296,12 @@ async fn a_probe_that_fails_once_is_not_the_last_word() {
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&program, mode).unwrap();
     bench.restart();
-    let first = bench.core.connection().await;
-    assert!(!first.hello.harnesses[0].available);
-    let mut core = bench.ready().await;
-    assert!(core.hello.harnesses[0].available);
-    let events = bench
-        .turn(&mut core, History::Fresh, r#"timeline: [{"say": "One."}]"#)
-        .await;
-    assert_eq!(outcome(&events), TurnStatus::Completed);
+    let mut core = bench.core.connection().await;
+    assert!(!core.hello.harnesses[0].available);
+    core.offered(true).await;
+    bench.bind(&mut core).await;
+    bench.initialize(&mut core).await;
+    bench.first_turn(&mut core).await;
 }
 
 // A process that ends in preparation is said to have failed, not to be slow.
@@ -333,18 +323,11 @@ async fn a_harness_that_ends_at_once_fails_the_preparation() {
 // S-CAN-5: what a cancel cut off is reported as incomplete, and the process is kept (TRN-006).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_keeps_the_process_and_marks_the_item() {
-    let Some(mut bench) = Bench::start().await else {
+    let Some((bench, mut core)) = Bench::at_work().await else {
         return;
     };
-    let mut core = bench.ready().await;
-    let configuration = bench.configuration(&core, History::Fresh);
-    let run = core
-        .start(
-            bench.binding,
-            configuration,
-            r#"timeline: [{"begin": "I am"}, "hang"]"#,
-        )
-        .await;
+    let text = r#"timeline: [{"begin": "I am"}, "hang"]"#;
+    let run = bench.begin(&mut core, History::Fresh, text).await;
     assert_eq!(cancel(&bench, &mut core, run).await, TurnStatus::Cancelled);
     let events = core.done().await;
     let incomplete = |event: &RunEvent| matches!(&event.body, EventBody::ItemEnded(end) if end.status == ItemStatus::Incomplete);

@@ -14,10 +14,9 @@ use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_session_from_binding_to_release() {
-    let Some(mut bench) = Bench::start().await else {
+    let Some((mut bench, mut core)) = Bench::at_work().await else {
         return;
     };
-    let mut core = bench.ready().await;
     assert!(
         core.hello.harnesses[0].available && core.hello.harnesses[0].capabilities.local_environment
     );
@@ -107,10 +106,9 @@ async fn one_session_from_binding_to_release() {
 // LOC-009: a home is written by the agent, so what it leaves there must not reach the daemon's own files, nor keep it waiting.
 #[tokio::test(flavor = "multi_thread")]
 async fn names_planted_in_a_home_reach_nothing_of_the_daemon() {
-    let Some(mut bench) = Bench::start().await else {
+    let Some((mut bench, mut core)) = Bench::at_work().await else {
         return;
     };
-    let mut core = bench.ready().await;
     let state = bench.folder.path().join("state");
     let session = bench.binding.session.to_string();
     let home = bench.folder.path().join("home").join(&session);
@@ -204,10 +202,9 @@ async fn a_refused_daemon_parks() {
 // state-machines 1.10: a Run that Core does not take up again is ended, and the next one works.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_of_a_lost_connection_is_ended() {
-    let Some(mut bench) = Bench::start().await else {
+    let Some((mut bench, mut core)) = Bench::at_work().await else {
         return;
     };
-    let mut core = bench.ready().await;
     let configuration = bench.configuration(&core, History::Fresh);
     let run = core
         .start(
@@ -247,21 +244,14 @@ async fn a_run_of_a_lost_connection_is_ended() {
 // RP-9.25, F09, ENV-067: a killed daemon leaves no process; its successor continues the history.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_daemon_leaves_nothing_and_its_successor_continues() {
-    let Some(mut bench) = Bench::start().await else {
+    let Some((mut bench, mut core)) = Bench::at_work().await else {
         return;
     };
-    let mut core = bench.ready().await;
-    let events = bench
-        .turn(&mut core, History::Fresh, r#"timeline: [{"say": "One."}]"#)
+    let native = bench.first_turn(&mut core).await;
+    let text = r#"timeline: [{"start": "sleep 600"}, "hang"]"#;
+    bench
+        .begin(&mut core, History::Resume(native.clone()), text)
         .await;
-    let native = native(&events);
-    let configuration = bench.configuration(&core, History::Resume(native.clone()));
-    core.start(
-        bench.binding,
-        configuration,
-        r#"timeline: [{"start": "sleep 600"}, "hang"]"#,
-    )
-    .await;
     bench.restart();
     eventually("the harness of the killed daemon still runs", || {
         bench.harness_processes() == 0
@@ -270,16 +260,11 @@ async fn a_killed_daemon_leaves_nothing_and_its_successor_continues() {
 
     let mut core = bench.connect().await;
     assert!(core.hello.held.runs.is_empty());
-    let events = bench
-        .turn(
-            &mut core,
-            History::Resume(native),
-            r#"timeline: [{"say": "Three {{history}}."}]"#,
-        )
-        .await;
     assert_eq!(
-        (outcome(&events), answer_text(&events).as_str()),
-        (TurnStatus::Completed, "Three 3.")
+        bench
+            .next_turn(&mut core, &native, "Three {{history}}.")
+            .await,
+        "Three 3."
     );
 }
 
@@ -294,39 +279,27 @@ async fn an_idle_executor_is_closed_and_resumed() {
         return;
     };
     let mut core = bench.ready().await;
-    let events = bench
-        .turn(&mut core, History::Fresh, r#"timeline: [{"say": "One."}]"#)
-        .await;
-    let native = native(&events);
+    let native = bench.first_turn(&mut core).await;
     eventually("the idle Executor is still there", || {
         bench.harness_processes() == 0
     })
     .await;
-    let events = bench
-        .turn(
-            &mut core,
-            History::Resume(native),
-            r#"timeline: [{"say": "Two {{history}}."}]"#,
-        )
-        .await;
-    assert_eq!(answer_text(&events), "Two 2.");
+    assert_eq!(
+        bench
+            .next_turn(&mut core, &native, "Two {{history}}.")
+            .await,
+        "Two 2."
+    );
 }
 
 // F01: a cancel of a finished Run changes nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_late_cancel_is_told_how_the_run_ended() {
-    let Some(mut bench) = Bench::start().await else {
+    let Some((bench, mut core)) = Bench::at_work().await else {
         return;
     };
-    let mut core = bench.ready().await;
-    let configuration = bench.configuration(&core, History::Fresh);
-    let run_id = core
-        .start(
-            bench.binding,
-            configuration,
-            r#"timeline: [{"say": "One."}]"#,
-        )
-        .await;
+    let text = r#"timeline: [{"say": "One."}]"#;
+    let run_id = bench.begin(&mut core, History::Fresh, text).await;
     core.done().await;
     let reason = protocol::wire::CancelReason::Requested;
     let answer = core

@@ -21,7 +21,7 @@ use std::{
 };
 
 use domain::{
-    EnvironmentId, Secret,
+    EnvironmentId, RunId, Secret,
     run::{Binding, EventBody, ExecutionConfiguration, History, ItemBody, RunEvent, TurnStatus},
 };
 use protocol::{
@@ -29,6 +29,9 @@ use protocol::{
     wire::{Answer, Bind, InitStep, Limits, Operation, Proof, RuntimePrepare, Variable},
 };
 use uuid::Uuid;
+
+// Linked in for its registration.
+use harness_codex as _;
 
 use self::core::{CREDENTIAL, Connection, Core};
 
@@ -76,6 +79,13 @@ struct Bench {
 impl Bench {
     async fn start() -> Option<Self> {
         Self::with(Limits::default(), "{}").await
+    }
+
+    /// Bound, with an initialized Environment.
+    async fn at_work() -> Option<(Self, Connection)> {
+        let mut bench = Self::start().await?;
+        let connection = bench.ready().await;
+        Some((bench, connection))
     }
 
     /// With Core's limits and the harness's plan.
@@ -143,6 +153,11 @@ impl Bench {
     /// The next connection, bound and with a completely initialized Environment.
     async fn ready(&mut self) -> Connection {
         let mut connection = self.connect().await;
+        self.initialize(&mut connection).await;
+        connection
+    }
+
+    async fn initialize(&self, connection: &mut Connection) {
         let env = vec![Variable {
             name: "FROM_SESSION".to_owned(),
             value: "session value".to_owned(),
@@ -162,7 +177,6 @@ impl Bench {
                 .await;
             assert_eq!(answer, Answer::Ok(Proof::Installed));
         }
-        connection
     }
 
     fn configuration(&self, connection: &Connection, history: History) -> ExecutionConfiguration {
@@ -177,6 +191,12 @@ impl Bench {
         .unwrap()
     }
 
+    /// Prepares and starts a Run.
+    async fn begin(&self, connection: &mut Connection, history: History, text: &str) -> RunId {
+        let configuration = self.configuration(connection, history);
+        connection.start(self.binding, configuration, text).await
+    }
+
     /// Runs a Turn to its end.
     async fn turn(
         &self,
@@ -184,9 +204,25 @@ impl Bench {
         history: History,
         text: &str,
     ) -> Vec<RunEvent> {
-        let configuration = self.configuration(connection, history);
-        connection.start(self.binding, configuration, text).await;
+        self.begin(connection, history, text).await;
         connection.done().await
+    }
+
+    /// Runs the first Turn of a Session; the native session that it made.
+    async fn first_turn(&self, connection: &mut Connection) -> String {
+        let text = r#"timeline: [{"say": "One."}]"#;
+        let events = self.turn(connection, History::Fresh, text).await;
+        assert_eq!(outcome(&events), TurnStatus::Completed, "{events:#?}");
+        native(&events)
+    }
+
+    /// Goes on with a native session: what it answers, with the number of its Turns for `{{history}}`.
+    async fn next_turn(&self, connection: &mut Connection, native: &str, says: &str) -> String {
+        let text = format!(r#"timeline: [{{"say": "{says}"}}]"#);
+        let history = History::Resume(native.to_owned());
+        let events = self.turn(connection, history, &text).await;
+        assert_eq!(outcome(&events), TurnStatus::Completed, "{events:#?}");
+        answer_text(&events)
     }
 
     /// Processes whose program is in the harness folder.

@@ -7,8 +7,8 @@ use axum::body::Body;
 use axum::http::Request;
 use blobs::Blobs;
 use domain::run::{
-    Binding, Done, EventBody, ExecutionConfiguration, InputMessage, MessagePart, PrepareState,
-    RunEvent, TurnStatus,
+    Binding, CapabilityFlags, Done, EventBody, ExecutionConfiguration, HarnessOffer, InputMessage,
+    MessagePart, PrepareState, RunEvent, TurnStatus,
 };
 use domain::{
     BindingId, DeviceId, Digest, ExecutorId, InputId, InstanceId, OwnerId, PrepareId, RunId,
@@ -217,7 +217,7 @@ impl Daemon {
             dedicated: None,
             os: "linux".into(),
             arch: "x86_64".into(),
-            features: Vec::new(),
+            features: vec![wire::HELLO_AGAIN.to_owned()],
             capacity: Capacity {
                 runs: 1,
                 executors: 1,
@@ -431,6 +431,39 @@ async fn a_turn_over_a_real_socket() {
         .await;
     // The feed ends with `done`.
     assert_eq!(signals.recv().await, None);
+}
+
+// CAP-006: a harness that was installed beside a Run is known at once, and the Run goes on.
+#[tokio::test]
+async fn more_is_offered_beside_a_run() {
+    let fixture = Fixture::new().await;
+    let (mut daemon, peer, run, mut signals) = running(&fixture).await;
+    let mut changes = fixture.gateway.changes();
+    let offer: HarnessOffer = serde_json::from_value(serde_json::json!({
+        "id": "codex", "version": "0.171.0", "contract": "0.1.0", "declaration_hash": "a".repeat(64), "available": true,
+        "capabilities": CapabilityFlags::NONE,
+    }))
+    .unwrap();
+    daemon.tell(Command::Offers(vec![offer.clone()])).await;
+    timeout(SOON, async {
+        while !peer.can_run(&offer.id) {
+            changes.changed().await.unwrap();
+        }
+    })
+    .await
+    .expect("the offer arrives");
+    daemon
+        .tell(Command::Events(RunEvents {
+            run_id: run,
+            seq: 1,
+            events: vec![done()],
+        }))
+        .await;
+    let last = signals.recv().await;
+    assert!(
+        matches!(last, Some(RunSignal::Events { seq: 1, .. })),
+        "{last:?}"
+    );
 }
 
 // RP-3.4, EC-1.1, SC-9.5: refusals are HTTP answers, before anything is upgraded.

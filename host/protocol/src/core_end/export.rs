@@ -6,6 +6,7 @@ use domain::FrameId;
 use domain::run::Binding;
 
 use super::{CoreEnd, Notice};
+use crate::moment::Moment;
 use crate::wire::{Chunk, CloseReason, CoreFrame, Credit, ExportEntry, ExportEntryEnd};
 
 #[derive(Debug)]
@@ -50,17 +51,18 @@ impl Exports {
 }
 
 impl CoreEnd {
-    pub(super) fn credit(&mut self, binding: Binding, stream: u32, bytes: u64) {
-        let Some((_, export)) = self.exports.of(stream) else {
+    pub(super) fn credit(&mut self, now: Moment, binding: Binding, stream: u32, bytes: u64) {
+        let Some((id, export)) = self.exports.of(stream) else {
             return;
         };
         if export.binding == binding {
             export.credit = export.credit.saturating_add(bytes);
+            self.requests.goes_on(now, id);
             self.send(&CoreFrame::Credit(binding, Credit { stream, bytes }));
         }
     }
 
-    pub(super) fn export_entry(&mut self, binding: Binding, entry: ExportEntry) {
+    pub(super) fn export_entry(&mut self, now: Moment, binding: Binding, entry: ExportEntry) {
         let Some((id, export)) = self.exports.of(entry.stream) else {
             return;
         };
@@ -71,10 +73,11 @@ impl CoreEnd {
             return self.close(CloseReason::ProtocolViolation, None);
         }
         export.open = Some(entry.size);
+        self.requests.goes_on(now, id);
         self.notice(Notice::ExportEntry { id, entry });
     }
 
-    pub(super) fn export_chunk(&mut self, chunk: Chunk) {
+    pub(super) fn export_chunk(&mut self, now: Moment, chunk: Chunk) {
         // Late chunks of a finished export are inert: streams are never used again on a connection.
         let Some((id, export)) = self.exports.of(chunk.stream) else {
             return;
@@ -89,13 +92,14 @@ impl CoreEnd {
         export.offset += bytes;
         export.credit -= bytes;
         export.open = export.open.map(|left| left - bytes);
+        self.requests.goes_on(now, id);
         self.notice(Notice::ExportBytes {
             id,
             bytes: chunk.payload,
         });
     }
 
-    pub(super) fn export_entry_end(&mut self, binding: Binding, end: ExportEntryEnd) {
+    pub(super) fn export_entry_end(&mut self, now: Moment, binding: Binding, end: ExportEntryEnd) {
         let Some((id, export)) = self.exports.of(end.stream) else {
             return;
         };
@@ -107,6 +111,7 @@ impl CoreEnd {
             return self.close(CloseReason::ProtocolViolation, None);
         }
         export.open = None;
+        self.requests.goes_on(now, id);
         self.notice(Notice::ExportEntryEnd {
             id,
             sha256: end.sha256,

@@ -129,6 +129,8 @@ pub enum Notice {
         /// What the Runtime offers now, if it narrowed.
         offers: Option<Vec<HarnessOffer>>,
     },
+    /// The Runtime offers this from now on; it may be more than before.
+    Offers(Vec<HarnessOffer>),
     /// The Session is bound on this connection.
     Bound(Binding),
     /// The start frame was handed to the socket: from here on an effect is possible.

@@ -13,12 +13,13 @@ mod runs;
 use std::collections::{HashMap, VecDeque};
 
 use domain::run::{Binding, HarnessOffer};
-use domain::{FrameId, PrepareId};
+use domain::{FrameId, InstanceId, PrepareId};
 
 use crate::moment::Moment;
 use crate::wire::{
-    Answer, Chunk, CloseReason, CoreFrame, Fault, FaultCode, Goodbye, Heartbeat, HeartbeatAck,
-    Hello, Message, ProtocolError, RequestType, RunAck, RuntimeFrame, Undecodable, Welcome, limits,
+    Answer, Chunk, CloseReason, CoreFrame, Fault, FaultCode, Goodbye, HELLO_AGAIN, Heartbeat,
+    HeartbeatAck, Hello, Message, ProtocolError, RequestType, RunAck, RuntimeFrame, Undecodable,
+    Welcome, both_list, limits,
 };
 pub use interface::{Command, CoreSettings, NotSent, Notice, Output, RunBreak, Settled};
 use requests::Requests;
@@ -41,6 +42,8 @@ enum State {
 pub struct CoreEnd {
     settings: CoreSettings,
     state: State,
+    /// The process that greeted, if it may do so again.
+    greets_again: Option<InstanceId>,
     offers: Vec<HarnessOffer>,
     last_heard: Moment,
     last_heartbeat: u64,
@@ -59,6 +62,7 @@ impl CoreEnd {
         Self {
             state: State::Greeting(now.after(limits::GREETING_MS as u64)),
             settings,
+            greets_again: None,
             offers: Vec::new(),
             last_heard: now,
             last_heartbeat: 0,
@@ -135,7 +139,7 @@ impl CoreEnd {
                 binding,
                 stream,
                 bytes,
-            } => self.credit(binding, stream, bytes),
+            } => self.credit(now, binding, stream, bytes),
             Command::Forget { id } => {
                 self.requests.forget(id);
                 self.exports.close(id);
@@ -157,7 +161,7 @@ impl CoreEnd {
         self.last_heard = now;
         match message {
             Message::Binary(bytes) => match Chunk::decode(bytes) {
-                Ok(chunk) if self.is_open() => self.export_chunk(chunk),
+                Ok(chunk) if self.is_open() => self.export_chunk(now, chunk),
                 Ok(_) | Err(_) => self.close(CloseReason::ProtocolViolation, None),
             },
             Message::Text(text) => match RuntimeFrame::decode(text) {
@@ -189,6 +193,7 @@ impl CoreEnd {
                 self.notice(Notice::Goodbye(goodbye.reason));
             }
             (State::Open, RuntimeFrame::Heartbeat(heartbeat)) => self.heartbeat(heartbeat),
+            (State::Open, RuntimeFrame::Hello(hello)) => self.hello_again(*hello),
             (State::Open, RuntimeFrame::Goodbye(goodbye)) => {
                 self.notice(Notice::Goodbye(goodbye.reason))
             }
@@ -201,13 +206,13 @@ impl CoreEnd {
                 self.run_events(now, binding, batch)
             }
             (State::Open, RuntimeFrame::ExportEntry(binding, entry)) => {
-                self.export_entry(binding, entry)
+                self.export_entry(now, binding, entry)
             }
             (State::Open, RuntimeFrame::ExportEntryEnd(binding, end)) => {
-                self.export_entry_end(binding, end)
+                self.export_entry_end(now, binding, end)
             }
             (State::Closed, _) => {}
-            // A second `hello`, or anything before the greeting is over.
+            // Anything before the greeting is over.
             (_, _) => self.close(CloseReason::ProtocolViolation, None),
         }
     }
@@ -224,9 +229,20 @@ impl CoreEnd {
         if !unique(&hello.harnesses) {
             return self.close(CloseReason::ProtocolViolation, None);
         }
+        let again = both_list(HELLO_AGAIN, &self.settings.features, &hello.features);
+        self.greets_again = again.then_some(hello.instance_id);
         self.offers = hello.harnesses.clone();
         self.state = State::Registering(now.after(limits::GREETING_MS as u64));
         self.notice(Notice::Hello(hello));
+    }
+
+    /// The same process offers more. Everything that goes on here goes on.
+    fn hello_again(&mut self, hello: Hello) {
+        if self.greets_again != Some(hello.instance_id) || !unique(&hello.harnesses) {
+            return self.close(CloseReason::ProtocolViolation, None);
+        }
+        self.offers.clone_from(&hello.harnesses);
+        self.notice(Notice::Offers(hello.harnesses));
     }
 
     fn welcome(&mut self, now: Moment) {

@@ -15,6 +15,9 @@ use crate::wire::{
     RequestType, Transfer, TransferStep,
 };
 
+/// Between two parts of an export, in milliseconds.
+const EXPORT_MS: u64 = 120_000;
+
 /// How long Core waits for the final receipt of a request, in milliseconds; none where the Turn's own limits decide.
 const fn patience(operation: &Operation) -> Option<u64> {
     match operation {
@@ -32,7 +35,9 @@ const fn patience(operation: &Operation) -> Option<u64> {
         Operation::Release(_) | Operation::Quiesce(_) | Operation::Thaw(_) => Some(60_000),
         // Its budget starts at the Runtime; the receipt needs its way back.
         Operation::RuntimePrepare(prepare) => Some(prepare.budget_ms.saturating_add(15_000)),
-        Operation::WorkspaceWrite(_) | Operation::WorkspaceExport(_) => Some(120_000),
+        Operation::WorkspaceWrite(_) => Some(120_000),
+        // Until its next part: how long the whole takes depends on its size.
+        Operation::WorkspaceExport(_) => Some(EXPORT_MS),
     }
 }
 
@@ -106,6 +111,13 @@ impl Requests {
         if let Some(sent) = self.sent.get_mut(&id) {
             sent.counted = false;
             sent.deadline = None;
+        }
+    }
+
+    /// An export goes on: a part came, or room for more was given.
+    pub fn goes_on(&mut self, now: Moment, id: FrameId) {
+        if let Some(sent) = self.sent.get_mut(&id) {
+            sent.deadline = Some(now.after(EXPORT_MS));
         }
     }
 
@@ -245,7 +257,7 @@ impl CoreEnd {
                 run_id: start.run_id,
             }),
             Operation::WorkspaceExport(export) => {
-                self.credit(binding, export.stream, EXPORT_WINDOW)
+                self.credit(now, binding, export.stream, EXPORT_WINDOW)
             }
             _ => {}
         }

@@ -44,13 +44,6 @@ impl Admissions {
             .min()
     }
 
-    /// Some admission may still be used, or is being used.
-    pub fn any_open(&self) -> bool {
-        self.0
-            .values()
-            .any(|admission| admission.is_open() || admission.state == PrepareState::Starting)
-    }
-
     fn of_run(&mut self, run_id: RunId) -> Option<(PrepareId, FrameId)> {
         self.0
             .iter()

@@ -49,9 +49,10 @@ impl Transfers {
         self.open.retain(|_, open| open.id != id);
     }
 
-    /// The connection is gone: incomplete bodies never reach a writer (RP-15.12).
+    /// The connection is gone: incomplete bodies never reach a writer (RP-15.12), and keep no later one waiting.
     pub fn clear(&mut self) {
-        self.open.clear();
+        let cut: Vec<_> = self.open.drain().map(|(_, open)| open.id).collect();
+        self.mutating.retain(|_, id| !cut.contains(id));
     }
 }
 

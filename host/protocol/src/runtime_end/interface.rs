@@ -274,8 +274,7 @@ pub enum Command {
     },
     /// Counters for the next heartbeat.
     Active(Active),
-    /// The offers changed. What is narrower goes with the next heartbeat; what is wider needs a new connection, which waits
-    /// until this one carries no work (CAP-006).
+    /// The offers changed. What is narrower goes with the next heartbeat, what is wider with another `hello` (CAP-006).
     Offers(Vec<HarnessOffer>),
     /// End this connection, if there is one, telling Core why.
     Close(CloseReason),

@@ -4,13 +4,7 @@ use domain::run::HarnessOffer;
 
 use super::{Notice, RuntimeEnd};
 use crate::moment::Moment;
-use crate::wire::{CloseReason, Heartbeat, RuntimeFrame, Welcome};
-
-/// A connection without work for so long is at rest: between two pieces of one job, such as the steps of an initialization or
-/// a Turn and its export, Core takes less.
-const REST_MS: u64 = 1_000;
-/// Core confirms the end of a Run by then, or never: it has given the Run up.
-const CONFIRMED_MS: u64 = 30_000;
+use crate::wire::{CloseReason, HELLO_AGAIN, Heartbeat, RuntimeFrame, Welcome, both_list};
 
 #[derive(Debug)]
 pub(super) enum Link {
@@ -29,10 +23,8 @@ pub(super) struct Up {
     pub next_heartbeat: Moment,
     /// Heartbeats sent.
     pub beats: u64,
-    /// More is offered than this connection has declared, so a new one must come.
-    pub wider: bool,
-    /// When something of a Session last crossed it.
-    pub last_work: Moment,
+    /// Core takes another `hello` (RP-3.5).
+    pub hello_again: bool,
 }
 
 impl RuntimeEnd {
@@ -48,8 +40,7 @@ impl RuntimeEnd {
             idle_close_ms: welcome.idle_close_ms.max(heartbeat_ms),
             next_heartbeat: now.after(heartbeat_ms),
             beats: 0,
-            wider: self.is_wider(),
-            last_work: now,
+            hello_again: both_list(HELLO_AGAIN, &self.identity.features, &welcome.features),
         };
         self.link = Link::Up(up);
         let resumed: Vec<_> = welcome.resume.iter().map(|run| run.run_id).collect();
@@ -60,6 +51,7 @@ impl RuntimeEnd {
             abandon,
         });
         self.beat();
+        self.say_more();
     }
 
     /// A heartbeat shows which Core process speaks; an older one than before has lost its right (RP-2).
@@ -89,9 +81,13 @@ impl RuntimeEnd {
 
     pub(super) fn offer(&mut self, offers: Vec<HarnessOffer>) {
         self.offers = offers;
-        let wider = self.is_wider();
-        if let Link::Up(up) = &mut self.link {
-            up.wider = wider;
+        self.say_more();
+    }
+
+    /// Offers what this connection has not declared. A Core that does not know how hears of it on the next connection.
+    fn say_more(&mut self) {
+        if matches!(&self.link, Link::Up(up) if up.hello_again) && self.is_wider() {
+            self.hello();
         }
     }
 
@@ -118,29 +114,5 @@ impl RuntimeEnd {
     fn is_wider(&self) -> bool {
         let declared = |offer| self.declared.iter().any(|before| before.narrowed_by(offer));
         !self.offers.iter().all(declared)
-    }
-
-    /// Something of a Session came or goes.
-    pub(super) fn worked(&mut self, now: Moment) {
-        if let Link::Up(up) = &mut self.link {
-            up.last_work = now;
-        }
-    }
-
-    /// When this connection can give way to one that offers more: nothing that a close would break is on it.
-    pub(super) fn gives_way(&self) -> Option<Moment> {
-        let Link::Up(up) = &self.link else {
-            return None;
-        };
-        let works = !up.wider
-            || self.runs.any_unsettled()
-            || self.admissions.any_open()
-            || self.memory.any_under_way();
-        let rest = if self.runs.any_unacknowledged() {
-            CONFIRMED_MS
-        } else {
-            REST_MS
-        };
-        (!works).then(|| up.last_work.after(rest))
     }
 }

@@ -16,6 +16,16 @@ struct Entry {
     connection: u64,
 }
 
+impl Entry {
+    /// Its end is told by other frames, so no answer may ever come.
+    fn ends_otherwise(&self) -> bool {
+        matches!(
+            self.of,
+            RequestType::ExecutionPrepare | RequestType::ExecutionStart
+        )
+    }
+}
+
 /// What is known of a request id.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Seen {
@@ -60,10 +70,15 @@ impl Memory {
             self.released.retain(|released| *released != binding.id);
         }
         order.push_back(id);
-        if order.len() > REMEMBERED
-            && let Some(oldest) = order.pop_front()
-        {
-            self.entries.remove(&oldest);
+        if order.len() > REMEMBERED {
+            // One that still waits is never forgotten: its answer would be lost with it. There are few (RP-6.3).
+            let over = order.iter().position(|id| {
+                let entry = self.entries.get(id);
+                entry.is_none_or(|entry| entry.answer.is_some() || entry.ends_otherwise())
+            });
+            if let Some(over) = over.and_then(|over| order.remove(over)) {
+                self.entries.remove(&over);
+            }
         }
         Seen::Never
     }
@@ -103,17 +118,6 @@ impl Memory {
                 self.entries.remove(&id);
             }
         }
-    }
-
-    /// A request of this connection waits for its answer. Admissions and Runs answer by their own events.
-    pub fn any_under_way(&self) -> bool {
-        self.entries.values().any(|entry| {
-            let own_events = matches!(
-                entry.of,
-                RequestType::ExecutionPrepare | RequestType::ExecutionStart
-            );
-            entry.answer.is_none() && entry.connection == self.connection && !own_events
-        })
     }
 
     #[cfg(test)]

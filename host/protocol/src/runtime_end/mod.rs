@@ -88,7 +88,6 @@ impl RuntimeEnd {
         let others = [
             self.admissions.next_expiry(),
             self.transfers.next_deadline(),
-            self.gives_way(),
         ];
         Some(others.into_iter().flatten().fold(link, Moment::min))
     }
@@ -101,9 +100,14 @@ impl RuntimeEnd {
     /// A socket is open: greets.
     pub fn connect(&mut self, now: Moment) {
         self.down();
-        self.declared.clone_from(&self.offers);
         self.last_heard = now;
         self.link = Link::Greeting(now.after(limits::GREETING_MS as u64));
+        self.hello();
+    }
+
+    /// Declares who this is and all that is offered.
+    fn hello(&mut self) {
+        self.declared.clone_from(&self.offers);
         let Identity {
             build,
             installation_id,
@@ -158,17 +162,10 @@ impl RuntimeEnd {
         }
         self.expire_admissions(now);
         self.expire_transfers(now);
-        if self.gives_way().is_some_and(|at| now >= at) {
-            // A new `hello` is the only way to offer more.
-            self.close(CloseReason::Replaced);
-        }
     }
 
     /// Something that the daemon did or saw.
     pub fn command(&mut self, now: Moment, command: Command) {
-        if !matches!(command, Command::Active(_) | Command::Offers(_)) {
-            self.worked(now);
-        }
         match command {
             Command::Answer { id, answer } => self.answer(id, answer),
             Command::Prepared {
@@ -209,10 +206,7 @@ impl RuntimeEnd {
         self.last_heard = now;
         match message {
             Message::Binary(bytes) => match Chunk::decode(bytes) {
-                Ok(chunk) if self.is_up() => {
-                    self.worked(now);
-                    self.chunk(chunk);
-                }
+                Ok(chunk) if self.is_up() => self.chunk(chunk),
                 Ok(_) | Err(_) => self.close(CloseReason::ProtocolViolation),
             },
             Message::Text(text) => match CoreFrame::decode(text) {
@@ -230,9 +224,6 @@ impl RuntimeEnd {
     }
 
     fn frame(&mut self, now: Moment, frame: CoreFrame) {
-        if !matches!(frame, CoreFrame::HeartbeatAck(_)) {
-            self.worked(now);
-        }
         match (&self.link, frame) {
             (Link::Greeting(_), CoreFrame::Welcome(welcome)) => self.welcome(now, *welcome),
             (

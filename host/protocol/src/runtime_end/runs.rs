@@ -91,16 +91,6 @@ impl Runs {
         }
     }
 
-    /// Some Run is not settled.
-    pub fn any_unsettled(&self) -> bool {
-        self.0.values().any(|run| run.proof.is_none())
-    }
-
-    /// Core has not confirmed everything that it was told.
-    pub fn any_unacknowledged(&self) -> bool {
-        self.0.values().any(|run| !run.is_over())
-    }
-
     /// The Session is released: nobody asks for its settled Runs any more (RP-2.6).
     pub fn released(&mut self, session: SessionId) {
         self.0

@@ -8,6 +8,15 @@ use super::close::CloseReason;
 
 /// Name of the feature that lets a Run go on over a new connection (RP-11.12).
 pub const RUN_RESUME: &str = "run_resume";
+/// Name of the feature that lets a Runtime say `hello` once more on an open connection: only a `hello` may offer more than
+/// before (CAP-006), and a new connection would end the Runs of this one.
+pub const HELLO_AGAIN: &str = "hello_again";
+
+/// Frames of a feature are sent only when both ends listed it (RP-3.5).
+pub(crate) fn both_list(feature: &str, ours: &[String], theirs: &[String]) -> bool {
+    let list = |names: &[String]| names.iter().any(|name| name == feature);
+    list(ours) && list(theirs)
+}
 
 /// What a Runtime can hold at once (RP-10.21).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

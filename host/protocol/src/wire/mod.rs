@@ -16,9 +16,10 @@ mod strict;
 
 pub use chunk::{BadChunk, Chunk};
 pub use close::{CloseReason, Reaction};
+pub(crate) use connection::both_list;
 pub use connection::{
-    Active, Capacity, FaultCode, Goodbye, Heartbeat, HeartbeatAck, Held, HeldRun, Hello, Limits,
-    ProtocolError, RUN_RESUME, ResumedRun, Welcome, WorkspaceFacts,
+    Active, Capacity, FaultCode, Goodbye, HELLO_AGAIN, Heartbeat, HeartbeatAck, Held, HeldRun,
+    Hello, Limits, ProtocolError, RUN_RESUME, ResumedRun, Welcome, WorkspaceFacts,
 };
 pub use frame::{CoreFrame, Fault, Place, RuntimeFrame, Undecodable, Unencodable, Violation};
 pub use report::{

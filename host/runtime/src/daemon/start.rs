@@ -15,7 +15,7 @@ use plugin_host::{Harness, Plugins};
 use protocol::{
     bootstrap::BootstrapFile,
     runtime_end::{Command, Identity, RuntimeEnd},
-    wire::{Capacity, WorkspaceFacts},
+    wire::{Capacity, HELLO_AGAIN, WorkspaceFacts},
 };
 use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
@@ -195,7 +195,7 @@ fn identity(
         dedicated: bootstrap.environment_id,
         os: std::env::consts::OS.to_owned(),
         arch: std::env::consts::ARCH.to_owned(),
-        features: Vec::new(),
+        features: vec![HELLO_AGAIN.to_owned()],
         capacity,
         workspace: WorkspaceFacts {
             bound: workspace.is_some(),

@@ -125,7 +125,6 @@ impl Link {
         self.router.disconnected();
         match ended {
             Ended::Stopped => Next::Park,
-            Ended::ByUs(CloseReason::Replaced) => reconnect.at_once(),
             Ended::ByUs(reason) | Ended::ByPeer(Some(reason)) => {
                 tracing::warn!(
                     reason = reason.as_str(),

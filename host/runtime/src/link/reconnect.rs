@@ -69,11 +69,6 @@ impl Reconnect {
         }
     }
 
-    /// After a close of our own making that asks for a new `hello` at once.
-    pub(super) fn at_once(&self) -> Next {
-        Next::Dial(Duration::ZERO)
-    }
-
     fn delay(&self, chance: f64) -> Duration {
         let doublings = self.failures.saturating_sub(1).min(16);
         FIRST

@@ -118,21 +118,26 @@ impl Pump {
         });
     }
 
+    /// What the Runtime offers from now on.
+    pub(super) fn offer(&mut self, offers: Vec<HarnessOffer>) {
+        self.offers = offers;
+        let Some(other) = &self.other else { return };
+        let changed = other.offers.send_if_modified(|known| {
+            let changed = *known != self.offers;
+            known.clone_from(&self.offers);
+            changed
+        });
+        if changed {
+            self.gateway.changed();
+        }
+    }
+
     pub(super) fn heartbeat(&mut self, offers: Option<Vec<HarnessOffer>>) {
         if let Some(offers) = offers {
-            self.offers = offers;
+            self.offer(offers);
         }
-        match &self.other {
-            None => self.enter(),
-            Some(other) => {
-                if other.offers.send_if_modified(|known| {
-                    let changed = *known != self.offers;
-                    known.clone_from(&self.offers);
-                    changed
-                }) {
-                    self.gateway.changed();
-                }
-            }
+        if self.other.is_none() {
+            self.enter();
         }
         let (gateway, credential, facts) =
             (self.gateway.clone(), self.credential, self.facts.clone());

@@ -15,7 +15,7 @@ use domain::{ConnectionId, Digest, FrameId, RunId};
 use futures_util::{Sink, SinkExt, Stream, StreamExt};
 use protocol::core_end::{Command, CoreEnd, CoreSettings, Notice, Output};
 use protocol::moment::Moment;
-use protocol::wire::{CloseReason, Limits, Message, Operation, limits};
+use protocol::wire::{CloseReason, HELLO_AGAIN, Limits, Message, Operation, limits};
 use store::LeaseToken;
 use store::read::DeviceRecord;
 use tokio::sync::mpsc;
@@ -71,7 +71,7 @@ pub(in crate::gateway) async fn run(
         owner_epoch: owner.epoch.0,
         heartbeat_ms: limits::HEARTBEAT_MS,
         idle_close_ms: limits::IDLE_CLOSE_MS,
-        features: Vec::new(),
+        features: vec![HELLO_AGAIN.to_owned()],
         limits: Limits {
             executor_idle_ms: gateway.settings.executor_idle_ms,
             loopback_models: gateway.settings.loopback_models,
@@ -214,6 +214,7 @@ impl Pump {
                 self.register();
             }
             Notice::Heartbeat { offers, .. } => self.heartbeat(offers),
+            Notice::Offers(offers) => self.offer(offers),
             // Told with the request's end, which follows, after the observation is committed.
             Notice::Bound(binding) => self.binding = Some(binding),
             Notice::StartSent { run_id } => self.signal(run_id, RunSignal::Sent),
