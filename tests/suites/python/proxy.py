@@ -44,6 +44,11 @@ class Proxy:
         with self.lock:
             return [link for link in self.links if link.is_link and not link.closed.is_set()]
 
+    def carried(self):
+        """Bytes that the Runtime has sent over the link so far."""
+        with self.lock:
+            return sum(link.inward for link in self.links if link.is_link)
+
     def connected(self):
         return len([link for link in self._living() if not link.frozen])
 
@@ -76,6 +81,7 @@ class Link:
         self.replace = replace
         self.frozen = False
         self.is_link = False
+        self.inward = 0
         self.closed = threading.Event()
         for source, target, answers in ((inner, outer, False), (outer, inner, True)):
             threading.Thread(target=self._pump, args=(source, target, answers), daemon=True).start()
@@ -91,6 +97,8 @@ class Link:
                     self.is_link = True
                 if answers and not self.is_link:
                     data = data.replace(*self.replace)
+                if not answers:
+                    self.inward += len(data)
                 target.sendall(data)
         except OSError:
             pass

@@ -80,6 +80,38 @@ def test_five_reconnects_in_one_turn(link):
     assert created == ended == {turns[1].id, turns[2].id}
 
 
+def test_outputs_that_core_has_are_not_sent_again(link):
+    """RP-15.20, ART-007 to ART-009: an unchanged file costs no bytes and keeps its Artifact, whatever becomes of the others."""
+    core, client, session, proxy = link()
+    size = 4 << 20
+
+    def turn(script):
+        before = proxy.carried()
+        number = len(client.beta.agents.sessions.turns.list(session.id).data) + 1
+        client.beta.agents.sessions.events.create(session.id, events=[message(timeline({"run": script}, {"say": "Done."}))])
+        settled(client, session.id, turns=number)
+        assert last_turn(client, session.id).status == "completed", cause(core, session.id)
+        newest = {}
+        for artifact in client.beta.agents.sessions.artifacts.list(session.id, order="asc"):
+            newest[artifact.path] = artifact
+        return proxy.carried() - before, newest
+
+    def content(artifact):
+        return client.beta.agents.sessions.artifacts.content(artifact.id, session_id=session.id).read()
+
+    large, small = "/workspace/outputs/large", "/workspace/outputs/deep/small"
+    sent, first = turn(f"mkdir -p outputs/deep; head -c {size} /dev/zero >outputs/large; printf one >outputs/deep/small")
+    assert sent > size and set(first) == {large, small}
+    sent, second = turn("printf two >outputs/deep/small")
+    assert sent < size / 4, "what Core has was sent again"
+    assert second[large].id == first[large].id and content(second[small]) == b"two"
+    # Same size, other bytes; and a file whose Artifact is gone is published anew.
+    client.beta.agents.sessions.artifacts.delete(second[small].id, session_id=session.id)
+    sent, third = turn("printf x | dd of=outputs/large conv=notrunc 2>/dev/null")
+    assert sent > size and third[large].id != first[large].id
+    assert content(third[large]) == b"x" + bytes(size - 1) and content(third[small]) == b"two"
+
+
 def test_silent_links_are_noticed_and_a_late_close_changes_nothing(link):
     """F27: half-open sockets, a newer connection with the same credentials, the close of the older one after it; a daemon that stops."""
     core, client, session, proxy = link()

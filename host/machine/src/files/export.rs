@@ -1,6 +1,6 @@
 //! The capture of a Turn's outputs: every regular file below one folder (RP-15.14 to RP-15.17).
 
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -225,6 +225,17 @@ impl ExportFile {
     /// Size in bytes when it was opened.
     pub fn size(&self) -> u64 {
         self.found.len()
+    }
+
+    /// Begins to read it again.
+    ///
+    /// # Errors
+    /// The system refuses it.
+    pub fn rewind(&mut self) -> io::Result<()> {
+        self.file.get_mut().rewind()?;
+        self.file.set_limit(self.found.len() + 1);
+        self.read = 0;
+        Ok(())
     }
 
     /// Checks after the last byte that the file did not change while it was read.

@@ -284,6 +284,15 @@ impl Reader<'_> {
         row.map(|row| artifacts::read(&row)).transpose()
     }
 
+    /// Of the remaining Artifacts of a Session the newest of each path.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn newest_artifacts(&self, session: SessionId) -> Result<Vec<Artifact>, StoreError> {
+        let mut conn = self.connection().await?;
+        artifacts::newest(&mut conn, session).await
+    }
+
     /// The remaining Artifacts of a Session by publication, of one Environment if named.
     ///
     /// # Errors
