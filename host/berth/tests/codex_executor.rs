@@ -434,6 +434,14 @@ async fn a_turn_a_steer_a_cancel_and_a_resume() {
         matches!(seen.last(), Some(Report::Closed { clean: true })),
         "{seen:?}"
     );
+    // So it does whatever the agent left where Codex looks first: each would keep it from its start, or waiting for ever.
+    let left = "rm -rf config.toml installation_id; mkfifo auth.json environments.toml pipe; \
+                mkdir -p config.toml/x; ln -s pipe installation_id";
+    let left = std::process::Command::new("/bin/sh")
+        .args(["-c", left])
+        .current_dir(bench.folder.path().join("homes/session/harness"))
+        .status();
+    assert!(left.unwrap().success());
     let again = bench.open(History::Resume(native.clone()));
     bench.prepared(&again).await;
     let seen = bench.run_to_end(&again, "and on").await;

@@ -460,6 +460,20 @@ fn a_dead_daemon_is_started_again_with_the_same_bootstrap() {
     }
 }
 
+// LOC-020: nor does an agent keep its daemon from coming back by what it makes of the workspace.
+#[test]
+fn a_closed_workspace_keeps_no_daemon_from_starting() {
+    for level in LEVELS {
+        let ground = Ground::new(Isolation::Only(level));
+        let mark = format!("612.{}{}", std::process::id(), level as u8);
+        let script =
+            format!("[ \"$(pwd)\" = / ] && exec sleep {mark}; chmod 0 \"$(pwd)\"; kill -9 $$");
+        ground.start("closed", Kind::First, &script).unwrap();
+        wait_until("it runs", || processes_with(&mark) == 1);
+        ground.end("closed");
+    }
+}
+
 fn processes_with(argument: &str) -> usize {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let arguments = entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());

@@ -1,9 +1,14 @@
 """Harness faults, with the scripted harness: each settles the Turn once and the next one works (fault-cases.md)."""
 
+import contextlib
+import os
+import signal
+
+import openai
 import pytest
 
 import berth
-from berth import MODEL, cause, timeline, until
+from berth import MODEL, cause, diagnosed, timeline, until
 from conftest import client_of
 from events import check_order, text_of
 from test_sessions import last_turn, message, settled
@@ -94,3 +99,45 @@ def test_a_start_that_the_harness_never_answers_fails_its_turn_and_frees_its_pla
     until(lambda: not any("app-server" in command for command in server.children().values()), "the harness is gone")
     second = client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": "none"}, input="two")
     until(lambda: last_turn(client, second.id).status == "in_progress", "the place is free")
+
+
+# What an agent does to the folders that are its own, and why it works no more afterwards, if it does not.
+ACTS = {
+    "rm -f $CODEX_HOME/config.toml; mkdir -p $CODEX_HOME/config.toml/x": None,
+    "rm -f $CODEX_HOME/config.toml; mkfifo $CODEX_HOME/config.toml": None,
+    "ln -sf /etc/passwd $CODEX_HOME/config.toml": None,
+    "truncate -s 1G $CODEX_HOME/config.toml $CODEX_HOME/huge": None,
+    "rm -f $CODEX_HOME/models.json; mkdir $CODEX_HOME/models.json; touch $CODEX_HOME/models.json/x; chmod 0 $CODEX_HOME/models.json": None,
+    "chmod 0 $CODEX_HOME": None,
+    "chmod 0 $CODEX_HOME/../.. $CODEX_HOME/.. $CODEX_HOME": None,
+    "mkfifo $CODEX_HOME/auth.json": None,
+    "mkdir $CODEX_HOME/auth.json": None,
+    "ln -s /proc/self/mem $CODEX_HOME/auth.json": None,
+    "rm -r $CODEX_HOME; ln -s / $CODEX_HOME": "runtime_preparation_failed",
+    "rm -r $CODEX_HOME; mkfifo $CODEX_HOME": "runtime_preparation_failed",
+    # Its harness still starts there, and nothing can be copied.
+    "chmod 0 /workspace": "core_storage_failed",
+}
+
+
+def test_what_an_agent_does_to_its_own_folders_is_its_own_matter(tmp_path, start_core):
+    """At worst its Session fails and says why. Neither its daemon nor the Core is harmed, and what is generated is generated again."""
+    core = start_core(harnesses=berth.scripted_harness(tmp_path / "h"))
+    client = client_of(core)
+    sessions = {act: run(client, {"run": act}, {"say": "Done."}).id for act in ACTS}
+    for act, session in sessions.items():
+        until(lambda session=session: last_turn(client, session).status in ("completed", "failed"), act)
+    daemons = [pid for session in sessions.values() for pid, command in core.processes(session).items() if "berth daemon" in command]
+    assert len(daemons) == len(ACTS)
+    for pid in daemons:
+        # Harness and daemon start anew with what they find.
+        os.kill(pid, signal.SIGKILL)
+    for session in sessions.values():
+        with contextlib.suppress(openai.APIStatusError):
+            client.beta.agents.sessions.events.create(session, events=[message("still there?")])
+    for act, session in sessions.items():
+        # A preparation that fails makes no Turn.
+        turns = 1 if ACTS[act] == "runtime_preparation_failed" else 2
+        ends = lambda session=session: [turn.status for turn in client.beta.agents.sessions.turns.list(session) if turn.status in ("completed", "failed")]
+        until(lambda: len(ends()) == turns and diagnosed(core, session) == ACTS[act], act)
+    works_again(client, settled(client, run(client, {"say": "Another."}).id).id)

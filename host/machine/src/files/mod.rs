@@ -67,6 +67,15 @@ impl Folder {
         })
     }
 
+    /// Opens a folder of ours whose agent may have taken the rights of their common account away: they are taken back.
+    ///
+    /// # Errors
+    /// As [`Folder::open`]; or it is another account's.
+    pub fn open_unlocked(path: &Path) -> io::Result<Self> {
+        remove::unlock_path(path)?;
+        Self::open(path)
+    }
+
     /// Opens a folder below, following no link.
     ///
     /// # Errors

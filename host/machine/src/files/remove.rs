@@ -68,10 +68,20 @@ fn empty(top: &Dir, dir: &Dir, depth: usize) -> io::Result<()> {
     }
 }
 
-/// Opens a folder whose entries can be listed and removed.
-fn enter(parent: &Dir, name: &Path) -> io::Result<Dir> {
+/// Opens a folder whose entries can be listed, made and removed.
+pub(super) fn enter(parent: &Dir, name: &Path) -> io::Result<Dir> {
     unlock(parent, name)?;
     open_folder(parent, name)
+}
+
+/// The same for a folder that is reached by its own path.
+pub(super) fn unlock_path(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = std::fs::metadata(path)?.permissions().mode();
+    if mode & 0o700 != 0o700 {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))?;
+    }
+    Ok(())
 }
 
 /// Makes sure that a folder can be listed, emptied and moved. The account owns what its agent made, so the right to do so

@@ -6,6 +6,7 @@ use std::path::{Component, Path};
 
 use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, OpenOptions, OpenOptionsExt};
 
+use super::remove::enter;
 use super::{Folder, open_folder, split};
 
 /// Why a file was not created; nothing was changed (RP-15.10).
@@ -59,6 +60,37 @@ impl Folder {
             }
             opened => opened.map(drop),
         }
+    }
+
+    /// Opens a folder that is ours whatever an agent made of it: a part of the path that is missing, or something else
+    /// than a folder, becomes one (mode 0700), following no link, and rights that were taken from our account are taken
+    /// back.
+    ///
+    /// # Errors
+    /// The system refuses it.
+    pub fn claim(&self, path: &Path) -> io::Result<Self> {
+        let mut dir = self.dir.try_clone()?;
+        for part in path.components() {
+            let Component::Normal(name) = part else {
+                return Err(io::ErrorKind::InvalidInput.into());
+            };
+            let name = Path::new(name);
+            let missing = match dir.symlink_metadata(name) {
+                Ok(found) if found.is_dir() => false,
+                Ok(_) => {
+                    dir.remove_file(name)?;
+                    true
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+                Err(error) => return Err(error),
+            };
+            if missing {
+                make_folder(&dir, name, 0o700)?;
+                sync(&dir)?;
+            }
+            dir = enter(&dir, name)?;
+        }
+        Ok(Self { dir })
     }
 
     /// Creates a file (mode 0600) and never replaces anything: the bytes are published by a hard link, which fails if

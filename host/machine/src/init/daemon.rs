@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -70,12 +71,15 @@ fn next(pause: Duration) -> Duration {
 
 fn start(plan: &Plan, output: &io::PipeWriter) -> io::Result<u32> {
     let daemon = &plan.daemon;
+    // Nothing that an agent makes of its workspace keeps its daemon from coming back.
+    let open = rustix::fs::access(&daemon.cwd, rustix::fs::Access::EXEC_OK).is_ok();
+    let cwd = if open { &daemon.cwd } else { Path::new("/") };
     let mut command = Command::new(&daemon.program);
     command
         .args(&daemon.args)
         .env_clear()
         .envs(daemon.env.iter().cloned())
-        .current_dir(&daemon.cwd);
+        .current_dir(cwd);
     command
         .stdin(Stdio::null())
         .stdout(output.try_clone()?)

@@ -22,8 +22,8 @@ use super::{
 };
 use crate::execute::{self, Executor, Reported};
 
-/// An Executor that is not ready by then never will be; as long as an admission lives (RP-10.4).
-const PREPARE_WITHIN: Duration = Duration::from_secs(300);
+/// An Executor that is not ready by then never will be; early enough to say so before its admission ends (RP-10.4).
+const PREPARE_WITHIN: Duration = Duration::from_secs(120);
 
 /// What a Session is told.
 #[derive(Debug)]

@@ -1,5 +1,5 @@
-//! The private home of one Session: anchored at its opened folder, no link on the way to anything. The agent writes there too,
-//! so every name in it may be anything.
+//! The private home of one Session: no link on the way to anything. The agent writes there too, so every name in it may be
+//! anything.
 
 use std::{
     io,
@@ -19,50 +19,89 @@ const LEVELS: u32 = 1;
 /// Answer to `head` and `tail`.
 const PIECE: u64 = 256 * 1024;
 
-/// An opened private home.
+/// The private home of one Session. It holds no descriptor: whatever an agent made of it since, each use opens what is ours
+/// there.
 #[derive(Debug)]
 pub(super) struct Home {
     /// The folder of all Sessions, and this one's name in it.
-    homes: Folder,
+    homes: PathBuf,
     name: PathBuf,
-    folder: Folder,
 }
 
 impl Home {
-    /// Opens the home of the Session `name`, making it with mode 0700 if it is not there. `homes` is ours; what is below it
-    /// is the agent's, and a link there is no home.
+    /// Of the Session `name`, made with mode 0700 if it is not there. `homes` is ours; what is below it is the agent's.
     pub(super) fn open(homes: &Path, name: &str) -> io::Result<Self> {
         use std::os::unix::fs::DirBuilderExt as _;
         std::fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(homes)?;
-        let homes = Folder::open(homes)?;
-        let name = PathBuf::from(name);
-        let path = name.join(HARNESS);
-        homes.create_folder(&path, 0o700)?;
-        Ok(Self {
-            folder: homes.folder(&path)?,
-            homes,
-            name,
-        })
+        let home = Self {
+            homes: homes.to_owned(),
+            name: PathBuf::from(name),
+        };
+        home.unblock()?;
+        Ok(home)
     }
 
-    /// Writes one entry: in one step, and an equal file is left alone.
-    pub(super) fn put(&self, entry: &HomeEntry) -> Result<(), HomeError> {
-        let (path, mode) = (clean(&entry.path)?, entry.mode & 0o777);
-        match &entry.content {
-            HomeContent::File(content) if self.folder.holds(path, content.expose(), mode) => {}
-            HomeContent::File(content) => self.folder.replace(path, content.expose(), mode)?,
-            HomeContent::Folder => self.folder.create_folder(path, mode)?,
-            HomeContent::Absent => self.folder.remove_all(path)?,
+    /// Takes away what a harness that looks into its home would read without end or wait for: pipes, sockets, devices, and
+    /// links to them. Only at the top, where every harness looks, and only at the start, when nothing of the Session runs.
+    fn unblock(&self) -> io::Result<()> {
+        let folder = self.folder()?;
+        for entry in std::fs::read_dir(self.homes.join(&self.name).join(HARNESS))? {
+            let entry = entry?;
+            // A link that leads nowhere keeps nobody waiting.
+            let found = std::fs::metadata(entry.path());
+            if found.is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+                folder.remove_all(Path::new(&entry.file_name()))?;
+            }
         }
         Ok(())
     }
 
+    fn homes(&self) -> io::Result<Folder> {
+        Folder::open_unlocked(&self.homes)
+    }
+
+    fn folder(&self) -> io::Result<Folder> {
+        self.homes()?.claim(&self.name.join(HARNESS))
+    }
+
+    /// Writes one entry: in one step, and an equal file is left alone. What is generated replaces what is in its way.
+    pub(super) fn put(&self, entry: &HomeEntry) -> Result<(), HomeError> {
+        let (path, mode) = (clean(&entry.path)?, entry.mode & 0o777);
+        let folder = self.folder()?;
+        let content = match &entry.content {
+            HomeContent::File(content) => Some(content.expose()),
+            HomeContent::Folder => None,
+            HomeContent::Absent => return Ok(folder.remove_all(path)?),
+        };
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name().map(Path::new)) else {
+            return Err(HomeError::Path);
+        };
+        let folder = folder.claim(parent)?;
+        let write = || match content {
+            Some(bytes) if folder.holds(name, bytes, mode) => Ok(()),
+            Some(bytes) => folder.replace(name, bytes, mode),
+            None => folder.create_folder(name, mode),
+        };
+        match write() {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::IsADirectory | io::ErrorKind::NotADirectory
+                ) =>
+            {
+                folder.remove_all(name)?;
+                Ok(write()?)
+            }
+            written => Ok(written?),
+        }
+    }
+
     /// Removes the Session's folder with all that is in it.
     pub(super) fn remove(&self) -> io::Result<()> {
-        self.homes.remove_all(&self.name)
+        self.homes()?.remove_all(&self.name)
     }
 
     /// Answers a question.
@@ -84,7 +123,7 @@ impl Home {
             "" | "." => Path::new(""),
             path => clean(path)?,
         };
-        let found = self.folder.files(below, LEVELS, ENTRIES)?;
+        let found = self.folder()?.files(below, LEVELS, ENTRIES)?;
         let whole = |(path, size): (String, u64)| HomeFile {
             path: below.join(path).to_string_lossy().into_owned(),
             size,
@@ -93,7 +132,7 @@ impl Home {
     }
 
     fn read(&self, path: &str, part: Part) -> Result<Vec<u8>, HomeError> {
-        Ok(self.folder.part(clean(path)?, part, PIECE)?)
+        Ok(self.folder()?.part(clean(path)?, part, PIECE)?)
     }
 }
 
@@ -174,18 +213,14 @@ mod tests {
         std::os::unix::fs::symlink("../../outside", folder.path().join("home/harness/link"))
             .unwrap();
         std::os::unix::fs::symlink("/etc/passwd", folder.path().join("home/harness/file")).unwrap();
-        for path in [
-            "",
-            "/etc/x",
-            "../x",
-            "a/../../x",
-            "a/./b",
-            "a//b",
-            "a/",
-            "link/x",
-        ] {
+        for path in ["", "/etc/x", "../x", "a/../../x", "a/./b", "a//b", "a/"] {
             assert!(home.put(&file(path, "x")).is_err(), "{path}");
         }
+        assert_eq!(
+            home.look(&LookQuery::Head("link/x".into())),
+            LookAnswer::Failed("unreadable".into())
+        );
+        home.put(&file("link/x", "mine")).unwrap();
         assert!(
             std::fs::read_dir(folder.path().join("outside"))
                 .unwrap()
@@ -234,10 +269,82 @@ mod tests {
         for (name, target) in [("session", "."), ("other", "session")] {
             let link = folder.path().join("homes").join(name);
             std::os::unix::fs::symlink(folder.path().join(target), link).unwrap();
-            Home::open(&folder.path().join("homes"), name).unwrap_err();
+            let home = Home::open(&folder.path().join("homes"), name).unwrap();
+            home.put(&file("config.toml", "mine")).unwrap();
         }
         assert!(!folder.path().join("harness").exists());
         home.remove().unwrap();
         assert_eq!(std::fs::read_to_string(&secret).unwrap(), "sentinel");
+    }
+
+    // A pipe that nobody fills and a device without end are no files of a home; what can be read stays.
+    #[test]
+    fn a_home_is_opened_without_what_keeps_a_harness_waiting() {
+        let folder = tempfile::tempdir().unwrap();
+        Home::open(folder.path(), "session").unwrap();
+        let at = folder.path().join("session/harness");
+        let left = "mkfifo pipe; ln -s pipe auth.json; ln -s /dev/zero endless; mkdir folder; mkfifo folder/pipe; \
+                    touch file; ln -s file link; ln -s nowhere broken; ln -s / outside";
+        let left = std::process::Command::new("/bin/sh")
+            .args(["-c", left])
+            .current_dir(&at)
+            .status();
+        assert!(left.unwrap().success());
+        Home::open(folder.path(), "session").unwrap();
+        let stays = std::fs::read_dir(&at).unwrap();
+        let mut stays: Vec<_> = stays.map(|entry| entry.unwrap().file_name()).collect();
+        stays.retain(|name| name != "auth.json");
+        stays.sort();
+        assert_eq!(stays, ["broken", "file", "folder", "link", "outside"]);
+        assert!(std::fs::metadata(at.join("auth.json")).is_err());
+        assert!(std::path::Path::new("/dev/zero").exists());
+    }
+
+    // Whatever an agent made of a name, what is generated there is written: its harness starts again.
+    #[test]
+    fn what_is_in_the_way_of_a_generated_file_is_replaced() {
+        for act in [
+            "mkdir -p config.toml/x",
+            "mkdir config.toml; touch config.toml/x; chmod 0 config.toml",
+            "mkfifo config.toml",
+            "ln -s /etc/passwd config.toml",
+            "ln -s config.toml config.toml",
+            "truncate -s 1G config.toml",
+            "touch config.toml; chmod 0 config.toml",
+            "touch sub",
+            "ln -s / sub",
+            "mkdir -p sub/config.toml; chmod 0 sub",
+            "cd ..; rm -r harness; touch harness",
+            "cd ..; rm -r harness; ln -s / harness",
+            "cd ../..; rm -r session",
+            "chmod 0 ../.. .. .",
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let homes = folder.path().join("homes");
+            let home = Home::open(&homes, "session").unwrap();
+            let at = homes.join("session/harness");
+            let acted = std::process::Command::new("/bin/sh")
+                .args(["-c", act])
+                .current_dir(&at)
+                .status();
+            assert!(acted.unwrap().success(), "{act}");
+            for name in ["config.toml", "sub/config.toml"] {
+                home.put(&file(name, "mine")).expect(act);
+                assert_eq!(
+                    std::fs::read_to_string(at.join(name)).unwrap(),
+                    "mine",
+                    "{act}"
+                );
+            }
+            let folders = HomeEntry {
+                path: "sub/config.toml".into(),
+                mode: 0o700,
+                content: HomeContent::Folder,
+            };
+            home.put(&folders).expect(act);
+            assert!(at.join("sub/config.toml").is_dir(), "{act}");
+            home.remove().expect(act);
+            assert!(!homes.join("session").exists(), "{act}");
+        }
     }
 }
