@@ -39,6 +39,8 @@ impl Exports {
 
     /// Begins one; its receipt comes from [`Exports::finished`].
     pub(super) fn start(&mut self, ask: FrameId, request: WorkspaceExport, workspace: PathBuf) {
+        // Core has one at a time, so it has given an older one up: that must not wait for credit for ever.
+        self.abort_all();
         let credit = Arc::new(Semaphore::new(0));
         self.open.insert(request.stream, Arc::clone(&credit));
         let (binding, out, ender) = (self.binding, self.out.clone(), self.ender.clone());
@@ -74,6 +76,11 @@ impl Exports {
             let bytes = usize::try_from(bytes).unwrap_or(Semaphore::MAX_PERMITS);
             credit.add_permits(bytes.min(Semaphore::MAX_PERMITS - credit.available_permits()));
         }
+    }
+
+    /// None is in progress.
+    pub(super) fn is_idle(&self) -> bool {
+        self.open.is_empty()
     }
 
     /// The connection or the binding ended.

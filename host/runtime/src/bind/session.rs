@@ -221,7 +221,10 @@ impl Task {
     /// Gives the waiting admission the Executor, or makes one, once that is possible; ends what waits for the Executor's end.
     async fn settle_in(&mut self) {
         if self.live.is_none() {
-            if let Some((id, remove_home)) = self.releasing.take() {
+            // RP-8.5: everything else has answered before.
+            if self.exports.is_idle()
+                && let Some((id, remove_home)) = self.releasing.take()
+            {
                 return self.finish_release(id, remove_home).await;
             }
             if self.shutting_down {

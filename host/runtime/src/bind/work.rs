@@ -54,7 +54,10 @@ impl Task {
                 prepare_id,
                 configuration,
                 ..
-            } => self.prepare(prepare_id, *configuration),
+            } => {
+                self.look_again().await;
+                self.prepare(prepare_id, *configuration);
+            }
             Work::Start { start, .. } => self.start(start),
             Work::Input {
                 id,
@@ -123,7 +126,15 @@ impl Task {
         self.close_executor(None);
     }
 
+    /// What could not be confirmed gone may be gone by now: a retry looks again (RP-8.6, RP-17.1).
+    async fn look_again(&mut self) {
+        if self.unconfirmed && self.live.is_none() {
+            self.unconfirmed = !self.shared.machine.spawner.end_orphans().await;
+        }
+    }
+
     pub(super) async fn finish_release(&mut self, id: FrameId, remove_home: bool) {
+        self.look_again().await;
         let mut proof = if self.unconfirmed {
             Err(())
         } else {

@@ -1,6 +1,6 @@
 //! Does what an adapter asks for, in its order.
 
-use std::time::Duration;
+use std::{error::Error as _, time::Duration};
 
 use domain::{Secret, run::EventBody};
 use plugin_host::{
@@ -11,7 +11,7 @@ use plugin_host::{
     },
     translate::harness as translate,
 };
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::{
     executor::Task,
@@ -22,8 +22,6 @@ use crate::place::{Command, HomeContent, HomeEntry, SpawnError};
 
 /// Processes of one Executor.
 const PROCESSES: usize = 4;
-/// For a start, supervisor included.
-const SPAWN_WITHIN: Duration = Duration::from_secs(15);
 /// Longest timer of an adapter.
 const TIMER: Duration = Duration::from_secs(3600);
 /// After the installed programs of the harness.
@@ -199,14 +197,13 @@ impl Task {
             env: last_wins(env),
             directory: directory.to_owned(),
         };
-        let started = match timeout(SPAWN_WITHIN, self.place.spawn(command)).await {
-            Ok(Ok(started)) => started,
-            Ok(Err(SpawnError::Missing)) => return Err("program_missing"),
-            Ok(Err(SpawnError::Io(error))) => {
-                tracing::warn!(%error, "spawn");
+        let started = match self.place.spawn(command).await {
+            Ok(started) => started,
+            Err(SpawnError::Missing) => return Err("program_missing"),
+            Err(SpawnError::Io(error)) => {
+                tracing::warn!(%error, cause = error.source().map(ToString::to_string), "spawn");
                 return Err("spawn_failed");
             }
-            Err(_) => return Err("spawn_failed"),
         };
         self.processes.insert(
             plan.process,

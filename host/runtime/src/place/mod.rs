@@ -35,7 +35,7 @@ pub trait Place: Send + Sync + std::fmt::Debug {
     fn put_home(&self, entry: HomeEntry) -> BoxFuture<'_, Result<(), HomeError>>;
     /// Answers a question about the private home.
     fn look(&self, query: LookQuery) -> BoxFuture<'_, LookAnswer>;
-    /// Starts a process tree under a supervisor (RP-16).
+    /// Starts a process tree under a supervisor (RP-16); within seconds it runs or certainly does not.
     fn spawn(&self, command: Command) -> BoxFuture<'_, Result<Process, SpawnError>>;
     /// Removes the private home and all that belongs to the Session here (RP-8.5); the workspace stays.
     fn remove_home(&self) -> BoxFuture<'_, Result<(), HomeError>>;
