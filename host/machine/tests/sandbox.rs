@@ -525,6 +525,14 @@ fn stopping_ends_everything_and_keeps_or_removes_the_folders() {
             !ground.root.path().join("sessions/proj").exists(),
             "the last one takes the tenant's folder"
         );
+        // A removal that was interrupted at its very end; it is repeated.
+        let left = ground.root.path().join("sessions/proj/.new-stop");
+        std::fs::create_dir_all(left.join("workspace")).unwrap();
+        assert!(matches!(
+            ground.sandboxes.stop(&identity("stop"), Keep::Nothing),
+            Err(Refusal::NotFound)
+        ));
+        assert!(!ground.root.path().join("sessions/proj").exists());
     }
 }
 

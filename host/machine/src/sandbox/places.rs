@@ -12,7 +12,7 @@ use super::record::{self, Record};
 use super::types::{Identity, Refusal, Settings};
 use crate::files::Folder;
 
-/// Prefix of a folder that is being made; it is no sandbox before it has its name.
+/// Prefix of a folder that is being made or removed; it is no sandbox before it has its name, or after it.
 const UNFINISHED: &str = ".new-";
 
 /// The folder of one sandbox.
@@ -82,10 +82,16 @@ impl Place {
 
     /// Makes the folder with its record in one step: it gets its name last, and never another one's place (LOC-022).
     pub(super) fn make(&self, record: &Record) -> io::Result<()> {
-        private_folder(&self.tenant)?;
         self.sweep_unfinished()?;
-        let unfinished = self.tenant.join(format!("{UNFINISHED}{}", self.name));
-        fs::DirBuilder::new().mode(0o711).create(&unfinished)?;
+        let unfinished = self.unfinished();
+        loop {
+            private_folder(&self.tenant)?;
+            match fs::DirBuilder::new().mode(0o711).create(&unfinished) {
+                // The last other sandbox of the tenant has just taken its folder away.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                made => break made?,
+            }
+        }
         for part in ["workspace", "home", "state", "scratch"] {
             let part = unfinished.join(part);
             fs::DirBuilder::new().mode(0o700).create(&part)?;
@@ -108,12 +114,29 @@ impl Place {
         fs::File::open(&self.tenant)?.sync_all()
     }
 
-    /// An interrupted make of this name left only an unnamed folder.
-    fn sweep_unfinished(&self) -> io::Result<()> {
-        Folder::open(&self.tenant)?.remove_all(Path::new(&format!("{UNFINISHED}{}", self.name)))
+    fn unfinished(&self) -> PathBuf {
+        self.tenant.join(format!("{UNFINISHED}{}", self.name))
     }
 
-    /// Removes everything; the record goes last, so that an interrupted removal is found again.
+    /// An interrupted make or removal of this name left only an unnamed folder.
+    fn sweep_unfinished(&self) -> io::Result<()> {
+        let unfinished = format!("{UNFINISHED}{}", self.name);
+        match Folder::open(&self.tenant) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            tenant => tenant?.remove_all(Path::new(&unfinished)),
+        }
+    }
+
+    /// What an interrupted removal left; nothing of it is a sandbox.
+    pub(super) fn forget(&self) -> io::Result<()> {
+        self.sweep_unfinished()?;
+        // The tenant's folder goes with its last sandbox; another one in it keeps it.
+        let _ = fs::remove_dir(&self.tenant);
+        Ok(())
+    }
+
+    /// Removes everything; the record goes last, so that an interrupted removal is found again, and with its name, so that
+    /// no folder without a record is taken for somebody else's.
     pub(super) fn remove(&self) -> io::Result<()> {
         let tenant = match Folder::open(&self.tenant) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -123,10 +146,11 @@ impl Place {
         for part in ["workspace", "home", "scratch", "state"] {
             tenant.remove_all(&Path::new(&self.name).join(part))?;
         }
-        tenant.remove_all(Path::new(&self.name))?;
-        // The tenant's folder goes with its last sandbox; another one in it keeps it.
-        let _ = fs::remove_dir(&self.tenant);
-        Ok(())
+        match fs::rename(&self.path, self.unfinished()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            renamed => renamed?,
+        }
+        self.forget()
     }
 }
 

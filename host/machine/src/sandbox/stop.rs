@@ -19,7 +19,13 @@ const PASS: Duration = Duration::from_millis(5);
 /// See [`super::Sandboxes::stop`].
 pub(super) fn stop(settings: &Settings, whose: &Identity, keep: Keep) -> Result<(), Refusal> {
     let place = Place::of(settings, whose)?;
-    place.record_of(whose)?;
+    match place.record_of(whose) {
+        Err(Refusal::NotFound) => {
+            place.forget().map_err(Refusal::unknown("folders_remain"))?;
+            return Err(Refusal::NotFound);
+        }
+        found => found?,
+    };
     let init = record::read_init(&place.path).map_err(Refusal::unknown("record_unreadable"))?;
     if let Some(init) = init {
         end(&init).map_err(Refusal::unknown("processes_remain"))?;
