@@ -36,7 +36,8 @@ pub struct Harness {
     pub contract: String,
     /// The plugin.
     pub plugin: PluginIdentity,
-    range: VersionReq,
+    /// Versions that may run.
+    pub range: VersionReq,
 }
 
 impl std::fmt::Debug for Harness {
@@ -81,7 +82,14 @@ impl Harness {
     /// Whether this version may run: the pin, or one in the qualified range (HAR-002).
     #[must_use]
     pub fn accepts(&self, version: &str) -> bool {
-        Version::parse(version).is_ok_and(|version| self.range.matches(&version))
+        self.accepted(version).is_some()
+    }
+
+    /// The version, in the order of versions, if it may run.
+    #[must_use]
+    pub fn accepted(&self, version: &str) -> Option<Version> {
+        let version = Version::parse(version).ok()?;
+        self.range.matches(&version).then_some(version)
     }
 }
 

@@ -207,10 +207,9 @@ fn chosen(harness: &Harness, folder: &Path) -> Option<PathBuf> {
             .map(|name| name.to_string_lossy().into_owned())
             .unwrap_or_default()
     };
-    let mut usable: Vec<_> = versions(&own)
+    let usable = versions(&own)
         .into_iter()
-        .filter(|path| harness.accepts(&name(path)))
-        .collect();
-    usable.sort();
-    usable.pop().or_else(|| own.is_dir().then_some(own))
+        .filter_map(|path| Some((harness.accepted(&name(&path))?, path)));
+    let newest = usable.max().map(|(_, path)| path);
+    newest.or_else(|| own.is_dir().then_some(own))
 }
