@@ -121,7 +121,8 @@ struct World {
 }
 
 impl World {
-    fn prepared() -> Self {
+    /// Asked to prepare.
+    fn new() -> Self {
         let mut world = Self {
             bench: Bench::open(&Codex, &configuration()).unwrap(),
             server: Server::default(),
@@ -132,6 +133,11 @@ impl World {
             said: Vec::new(),
         };
         world.command(Command::Prepare("prepare".into()));
+        world
+    }
+
+    fn prepared() -> Self {
+        let mut world = Self::new();
         world.quiet();
         assert!(
             world
@@ -359,16 +365,7 @@ proptest! {
     /// A start that is cut at any line: before the thread exists nothing was made, and no Turn can start.
     #[test]
     fn a_preparation_may_be_cut_anywhere(lines in 0..6usize, lost in any::<bool>(), clean: bool) {
-        let mut world = World {
-            bench: Bench::open(&Codex, &configuration()).unwrap(),
-            server: Server::default(),
-            alive: false,
-            timers: BTreeSet::new(),
-            ids: 0,
-            told: Vec::new(),
-            said: Vec::new(),
-        };
-        world.command(Command::Prepare("prepare".into()));
+        let mut world = World::new();
         for _ in 0..lines {
             world.lines(1);
         }

@@ -24,14 +24,7 @@ impl Run {
             given: false,
             kill_at,
         });
-        for input in self
-            .inputs
-            .iter_mut()
-            .filter(|i| i.state == InputState::Queued)
-        {
-            input.state = InputState::Lost;
-            out.extend(input.ask.map(|ask| rejected(ask, RefusalCode::RunEnded)));
-        }
+        self.refuse_the_rest(out);
         if matches!(self.phase, Phase::Running) {
             self.give_cancel(out);
         }
