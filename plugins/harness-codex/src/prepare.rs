@@ -90,7 +90,7 @@ impl Session {
                 }
             }
             Call::ConfigRead => {
-                check_config(&ok(answer)?["config"])?;
+                check_config(&ok(answer)?)?;
                 self.ask_thread(out);
             }
             Call::ThreadList => match only_root(&ok(answer)?, self.setup.cwd()) {
@@ -226,8 +226,20 @@ fn ok(answer: Result<Value, RpcError>) -> Result<Value, Refusal> {
     answer.map_err(|error| Refusal::new("program_failed", error.message))
 }
 
-/// The effective configuration is ours: no MCP server that nobody declared, no other provider.
-fn check_config(config: &Value) -> Result<(), Refusal> {
+/// The effective configuration is ours, whatever the machine's own for all of its users says: no MCP server that nobody
+/// declared, no other provider, no code mode (CDX-007, CDX-011).
+fn check_config(answer: &Value) -> Result<(), Refusal> {
+    let (config, origins) = (&answer["config"], &answer["origins"]);
+    // The relay's address is filled in by the host, so it is known by where it comes from: the file that we wrote.
+    let address = format!("model_providers.{PROVIDER}.base_url");
+    let written = string_at(&origins[&address], &["name", "type"]) == Some("user");
+    let off = |feature| {
+        matches!(
+            config["features"][feature],
+            Value::Null | Value::Bool(false)
+        )
+    };
+    let code_modes = ["code_mode", "code_mode_only", "code_mode_prewarm"];
     let servers = config["mcp_servers"]
         .as_object()
         .is_some_and(|servers| !servers.is_empty());
@@ -241,6 +253,12 @@ fn check_config(config: &Value) -> Result<(), Refusal> {
             string(config, "approval_policy") == Some("never"),
             "another approval policy",
         ),
+        (written, "another address of the model provider"),
+        (
+            string(config, "sandbox_mode") == Some("danger-full-access"),
+            "another sandbox mode",
+        ),
+        (code_modes.into_iter().all(off), "code mode"),
         (
             string(config, "web_search") == Some("disabled"),
             "web search",

@@ -131,7 +131,7 @@ impl Server {
             "environment/status" => self.out.answer(id, &json!({"status": "unknown"})),
             "config/read" => self
                 .out
-                .answer(id, &json!({"config": self.configuration()})),
+                .answer(id, &json!({"config": self.configuration(), "origins": {"model_providers.berth.base_url": {"name": {"type": "user"}}}})),
             "thread/start" => {
                 let thread = Thread {
                     id: uuid::Uuid::now_v7().to_string(),

@@ -68,8 +68,11 @@ pub fn answered(bench: &mut Bench, results: &[Value]) -> Vec<Output> {
 }
 
 pub fn config() -> Value {
-    json!({"result": {"config": {"mcp_servers": {}, "model_provider": "berth", "approval_policy": "never",
-        "web_search": "disabled"}}})
+    json!({"result": {
+        "config": {"mcp_servers": {}, "model_provider": "berth", "approval_policy": "never", "web_search": "disabled",
+            "sandbox_mode": "danger-full-access", "features": {"code_mode": false, "code_mode_only": false}},
+        "origins": {"model_providers.berth.base_url": {"name": {"type": "user"}}},
+    }})
 }
 
 pub fn thread(id: &str) -> Value {

@@ -24,14 +24,39 @@ fn without_an_environment_nothing_may_offer_one() {
     assert_eq!(refusal(&outputs), ("program_failed", Effect::None));
 }
 
-/// CDX-011: a server that nobody declared is never started.
+/// CDX-007, CDX-011: what the machine's own configuration of Codex adds or forces is never run, whatever it is.
 #[test]
-fn an_undeclared_mcp_server_is_refused() {
-    let mut bench = launched(&configuration());
-    let mut config = config();
-    config["result"]["config"]["mcp_servers"] = json!({"evil": {"command": "touch"}});
-    let outputs = answered(&mut bench, &[json!({"result": {}}), config]);
-    assert_eq!(refusal(&outputs), ("program_failed", Effect::None));
+fn another_effective_configuration_is_refused() {
+    let base_url = "model_providers.berth.base_url";
+    let managed = json!({"name": {"type": "legacyManagedConfigTomlFromFile"}});
+    for (part, member, value) in [
+        (
+            "config",
+            "mcp_servers",
+            json!({"evil": {"command": "touch"}}),
+        ),
+        ("config", "model_provider", json!("openai")),
+        ("config", "approval_policy", json!("on-request")),
+        ("config", "sandbox_mode", json!("read-only")),
+        ("config", "web_search", json!("live")),
+        ("config", "features", json!({"code_mode": true})),
+        ("config", "features", json!({"code_mode_only": true})),
+        ("config", "features", json!({"code_mode_prewarm": true})),
+        (
+            "config",
+            "features",
+            json!({"code_mode": {"enabled": true}}),
+        ),
+        ("origins", base_url, managed),
+        ("origins", base_url, json!(null)),
+    ] {
+        let mut bench = launched(&configuration());
+        let mut config = config();
+        config["result"][part][member] = value.clone();
+        let outputs = answered(&mut bench, &[json!({"result": {}}), config]);
+        let expected = ("program_failed", Effect::None);
+        assert_eq!(refusal(&outputs), expected, "{member} {value}");
+    }
 }
 
 /// CDX-003: a thread that another provider would serve is not used.

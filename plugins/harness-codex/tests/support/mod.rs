@@ -128,8 +128,9 @@ impl Server {
             Some("initialize") => self.answer(&frame, json!({})),
             Some("config/read") => {
                 let config = json!({"mcp_servers": {}, "model_provider": "berth", "approval_policy": "never",
-                    "web_search": "disabled"});
-                self.answer(&frame, json!({"config": config}));
+                    "web_search": "disabled", "sandbox_mode": "danger-full-access"});
+                let origins = json!({"model_providers.berth.base_url": {"name": {"type": "user"}}});
+                self.answer(&frame, json!({"config": config, "origins": origins}));
             }
             Some("thread/start") => {
                 let thread =
