@@ -203,6 +203,7 @@ impl Bench {
         let setup = Setup {
             id,
             session,
+            plugin: self.codex.harness.plugin.clone(),
             place: Arc::new(place),
             relay: Some(relay),
             programs: self.codex.programs.clone(),

@@ -1,27 +1,27 @@
 //! The deployment's sandbox provider, as this Core uses it: the selection that the database holds, changed while it runs
 //! (SP-2.1 to SP-2.3), and every earlier one for what it made (SP-2.6).
 
-use std::collections::{BTreeMap, HashMap};
+mod settings;
+
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use domain::InstallationId;
+use domain::allocation::Allocation;
 use domain::provider::Resources;
 use domain::selection::{Choice, Selection, SelectionRefused};
 use machine::sandbox::Sandboxes;
 use plugin_host::Plugins;
-use plugin_host::contract::manifest::{Setting, SettingKind};
 use plugin_host::providers::ProviderHandle;
 use store::provenance::Administrator;
 use store::selections::SelectProvider;
 use store::{Store, StoreError, WriteError};
 use tokio::sync::{Mutex, Notify};
 
+use crate::plugins::{NotReloaded, Shelf};
 use crate::provider_memory::Records;
 use crate::scheduler::Hosting;
-
-/// Longest value of a setting, in bytes.
-const VALUE_BYTES: usize = 4096;
 
 /// Why a selection is not made; nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -46,12 +46,15 @@ pub enum NotSelected {
 /// What it works with.
 pub(crate) struct Parts {
     pub store: Store,
-    pub plugins: Plugins,
+    pub plugins: Arc<Shelf>,
     pub sandboxes: Arc<Sandboxes>,
     pub memory: Arc<Records>,
     pub installation: InstallationId,
     pub core_url: String,
 }
+
+/// Which generation, by which plugin file.
+type Made = (u64, Option<String>);
 
 /// What is used for new Environments.
 #[derive(Default)]
@@ -65,8 +68,8 @@ pub struct Deployment {
     parts: Parts,
     /// Hosted Environments can be made; else their admission is refused.
     hosts: Arc<AtomicBool>,
-    /// By generation. A provider whose plugin is not there any more is none.
-    known: RwLock<HashMap<u64, Option<Arc<Hosting>>>>,
+    /// By generation and the digest of the plugin: what a version made, it looks after while this process lives.
+    known: RwLock<HashMap<Made, Arc<Hosting>>>,
     current: RwLock<Current>,
     /// One change at a time: what is judged is what is stored.
     changing: Mutex<()>,
@@ -108,10 +111,10 @@ impl Deployment {
         }
         let hosting = match &selection.choice.provider {
             None => None,
-            Some(id) => match self.judge(&selection).await {
+            Some(id) => match self.judge(&selection, &self.parts.plugins.current()).await {
                 Ok(hosting) => Some(hosting),
                 Err(error) => {
-                    tracing::error!(provider = id, %error, "hosted Environments are refused; `berth doctor` says what is missing, `berth provider set` chooses");
+                    say_refused(id, &error);
                     None
                 }
             },
@@ -129,30 +132,37 @@ impl Deployment {
             .clone()
     }
 
-    /// The provider as it was in a generation; never another one in its place (SP-2.6).
+    /// The provider that made an allocation, as it was in its generation; never another one in its place (SP-2.6). After a
+    /// restart the plugin that has its id now stands in for the version that made it.
     ///
     /// # Errors
     /// What the database says.
-    pub(crate) async fn of(&self, generation: u64) -> Result<Option<Arc<Hosting>>, StoreError> {
-        let known = || -> Option<Option<Arc<Hosting>>> {
+    pub(crate) async fn of(
+        &self,
+        allocation: &Allocation,
+    ) -> Result<Option<Arc<Hosting>>, StoreError> {
+        let digest = allocation.plugin.as_ref().and_then(|it| it.digest.clone());
+        let made = (allocation.generation, digest);
+        let known = || -> Option<Arc<Hosting>> {
             let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-            known.get(&generation).cloned()
+            known.get(&made).cloned()
         };
         if let Some(found) = known() {
-            return Ok(found);
+            return Ok(Some(found));
         }
-        let selection = self.parts.store.read().selection_of(generation).await?;
-        let hosting = selection
-            .as_ref()
-            .and_then(|selection| self.hosting(selection));
-        if hosting.is_none() {
+        let selection = self.parts.store.read().selection_of(made.0).await?;
+        let plugins = self.parts.plugins.current();
+        let hosting = selection.and_then(|selection| self.hosting(&selection, &plugins));
+        let Some(hosting) = hosting else {
             tracing::error!(
-                generation,
-                "what the provider of this generation made cannot be looked at: it is not loaded"
+                allocation = %allocation.id,
+                provider = allocation.provider,
+                "what this provider made cannot be looked at: it is not loaded"
             );
-        }
+            return Ok(None);
+        };
         let mut all = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        Ok(all.entry(generation).or_insert(hosting).clone())
+        Ok(Some(all.entry(made).or_insert(hosting).clone()))
     }
 
     /// Wakes when the selection has changed.
@@ -182,7 +192,10 @@ impl Deployment {
             choice,
         };
         let hosting = match candidate.choice.provider {
-            Some(_) if candidate.choice != present.choice => Some(self.judge(&candidate).await?),
+            Some(_) if candidate.choice != present.choice => Some(
+                self.judge(&candidate, &self.parts.plugins.current())
+                    .await?,
+            ),
             _ => None,
         };
         let unit = SelectProvider {
@@ -206,11 +219,45 @@ impl Deployment {
         Ok(selected)
     }
 
+    /// Judges the deployment's provider as these plugins have it, and takes them if it can be used. One that could not be
+    /// used before may stay so.
+    ///
+    /// # Errors
+    /// [`NotReloaded`]; `take` was not called.
+    pub(crate) async fn adopt(
+        &self,
+        plugins: &Plugins,
+        take: impl FnOnce(),
+    ) -> Result<(), NotReloaded> {
+        let _one = self.changing.lock().await;
+        let selection = self.parts.store.read().selection().await;
+        let selection = selection.map_err(|error| NotReloaded::Plugins(error.to_string()))?;
+        let hosting = match &selection.choice.provider {
+            None => None,
+            Some(id) => match self.judge(&selection, plugins).await {
+                Ok(hosting) => Some(hosting),
+                Err(error) if self.current().is_some() => {
+                    let id = id.clone();
+                    return Err(NotReloaded::Provider { id, error });
+                }
+                Err(error) => {
+                    say_refused(id, &error);
+                    None
+                }
+            },
+        };
+        take();
+        self.use_now(selection.generation, hosting);
+        self.changed.notify_one();
+        Ok(())
+    }
+
     pub(crate) fn use_now(&self, generation: u64, hosting: Option<Arc<Hosting>>) {
         self.hosts.store(hosting.is_some(), Ordering::Release);
         if let Some(hosting) = &hosting {
+            let made = (generation, hosting.plugin().digest.clone());
             let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-            known.insert(generation, Some(Arc::clone(hosting)));
+            known.insert(made, Arc::clone(hosting));
         }
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Current {
             generation,
@@ -219,15 +266,17 @@ impl Deployment {
     }
 
     /// The provider of a selection, ready for use.
-    async fn judge(&self, selection: &Selection) -> Result<Arc<Hosting>, NotSelected> {
+    async fn judge(
+        &self,
+        selection: &Selection,
+        plugins: &Plugins,
+    ) -> Result<Arc<Hosting>, NotSelected> {
         let id = selection.choice.provider.as_deref().unwrap_or_default();
-        let provider = self
-            .parts
-            .plugins
-            .provider(id)
+        let provider = plugins.provider(id).ok_or(NotSelected::Unknown)?;
+        settings::check(&provider.manifest.settings, &selection.choice.settings)?;
+        let mut hosting = self
+            .hosting(selection, plugins)
             .ok_or(NotSelected::Unknown)?;
-        check_settings(&provider.manifest.settings, &selection.choice.settings)?;
-        let mut hosting = self.hosting(selection).ok_or(NotSelected::Unknown)?;
         if let Some(hosting) = Arc::get_mut(&mut hosting) {
             let ready = hosting.make_ready().await;
             ready.map_err(|error| NotSelected::Provider(error.code))?;
@@ -235,13 +284,11 @@ impl Deployment {
         Ok(hosting)
     }
 
-    fn hosting(&self, selection: &Selection) -> Option<Arc<Hosting>> {
+    fn hosting(&self, selection: &Selection, plugins: &Plugins) -> Option<Arc<Hosting>> {
         let parts = &self.parts;
-        let provider = parts
-            .plugins
-            .provider(selection.choice.provider.as_deref()?)?;
+        let provider = plugins.provider(selection.choice.provider.as_deref()?)?;
         let granted = provider.granted.clone();
-        let settings = effective(&provider.manifest.settings, &selection.choice.settings);
+        let settings = settings::effective(&provider.manifest.settings, &selection.choice.settings);
         let sandboxes = Some(Arc::clone(&parts.sandboxes));
         let handle = ProviderHandle::new(provider, &granted, parts.memory.clone(), sandboxes)
             .with_selection(settings.clone(), Resources::default());
@@ -254,97 +301,6 @@ impl Deployment {
     }
 }
 
-/// Whether these are settings that the manifest knows, each of its type, with every required one.
-fn check_settings(known: &[Setting], given: &BTreeMap<String, String>) -> Result<(), NotSelected> {
-    let wrong = |key: &str, what| Err(NotSelected::Setting(key.to_owned(), what));
-    for (key, value) in given {
-        let Some(setting) = known.iter().find(|setting| setting.key == *key) else {
-            return wrong(key, "is not one of this provider's");
-        };
-        let fits = match setting.kind {
-            SettingKind::String => true,
-            SettingKind::Bool => matches!(value.as_str(), "true" | "false"),
-            SettingKind::Integer => value.parse::<i64>().is_ok(),
-            // Nothing that a provider may use takes one yet.
-            SettingKind::Secret => {
-                return wrong(key, "is a secret, which this version takes for no provider");
-            }
-        };
-        if !fits {
-            return wrong(key, "is not of its type");
-        }
-        if value.len() > VALUE_BYTES || value.contains('\0') {
-            return wrong(key, "is longer than 4096 bytes or holds a NUL");
-        }
-    }
-    match known
-        .iter()
-        .find(|setting| setting.required && !given.contains_key(&setting.key))
-    {
-        Some(missing) => wrong(&missing.key, "is required"),
-        None => Ok(()),
-    }
-}
-
-/// What was given, and the defaults of the rest.
-fn effective(known: &[Setting], given: &BTreeMap<String, String>) -> Vec<(String, String)> {
-    let value = |setting: &Setting| {
-        let value = given.get(&setting.key).or(setting.default.as_ref())?;
-        Some((setting.key.clone(), value.clone()))
-    };
-    known.iter().filter_map(value).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn setting(key: &str, kind: SettingKind, required: bool, default: Option<&str>) -> Setting {
-        Setting {
-            key: key.to_owned(),
-            kind,
-            description: String::new(),
-            required,
-            default: default.map(str::to_owned),
-        }
-    }
-
-    #[test]
-    fn settings_are_those_of_the_manifest() {
-        let known = [
-            setting("region", SettingKind::String, true, None),
-            setting("size", SettingKind::Integer, false, Some("2")),
-            setting("fast", SettingKind::Bool, false, None),
-            setting("key", SettingKind::Secret, false, None),
-        ];
-        let given = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
-            let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
-            pairs.iter().map(owned).collect()
-        };
-        for (pairs, wrong) in [
-            (
-                &[("region", "eu"), ("size", "3"), ("fast", "true")][..],
-                None,
-            ),
-            (&[("size", "3")], Some("region")),
-            (&[("region", "eu"), ("size", "three")], Some("size")),
-            (&[("region", "eu"), ("fast", "yes")], Some("fast")),
-            (&[("region", "eu"), ("key", "k")], Some("key")),
-            (&[("region", "eu"), ("color", "red")], Some("color")),
-            (&[("region", "a\0b")], Some("region")),
-        ] {
-            let found = match check_settings(&known, &given(pairs)) {
-                Ok(()) => None,
-                Err(NotSelected::Setting(key, _)) => Some(key),
-                Err(other) => panic!("{other}"),
-            };
-            assert_eq!(found.as_deref(), wrong, "{pairs:?}");
-        }
-        let effective = effective(&known, &given(&[("region", "eu")]));
-        let expected = [("region", "eu"), ("size", "2")];
-        assert_eq!(
-            effective,
-            expected.map(|(a, b)| (a.to_owned(), b.to_owned()))
-        );
-    }
+fn say_refused(id: &str, error: &NotSelected) {
+    tracing::error!(provider = id, %error, "hosted Environments are refused; `berth doctor` says what is missing, `berth provider set` chooses");
 }

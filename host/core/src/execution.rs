@@ -17,6 +17,7 @@ use crate::deployment::{Deployment, Parts};
 use crate::gateway::{Gateway, GatewaySettings};
 use crate::issuers::{IssuerSettings, Issuers};
 use crate::peer::Peers;
+use crate::plugins::Shelf;
 use crate::provider_memory::Records;
 use crate::scheduler::{self, EngineHost, EngineHostSettings, Scheduler, SchedulerSettings};
 
@@ -34,7 +35,7 @@ pub(crate) struct ExecutionSettings {
     /// Installed harness programs.
     pub harness_dir: PathBuf,
     /// The loaded plugins.
-    pub plugins: plugin_host::Plugins,
+    pub plugins: Arc<Shelf>,
     /// Where plugins are.
     pub plugin_settings: plugin_host::Settings,
     /// Machine processes that a provider may be granted.
@@ -174,6 +175,9 @@ fn engine_args(settings: &ExecutionSettings) -> Vec<String> {
     }
     if settings.plugin_settings.allow_native {
         args.push("--allow-native-plugins".to_owned());
+    }
+    if settings.plugin_settings.require_signed {
+        args.push("--require-signed-plugins".to_owned());
     }
     args.push("--bootstrap".to_owned());
     args

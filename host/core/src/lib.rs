@@ -16,6 +16,7 @@ mod hub;
 mod issuers;
 mod keys;
 pub mod peer;
+mod plugins;
 mod provider_memory;
 mod rotation;
 pub mod scheduler;

@@ -21,6 +21,7 @@ use crate::harnesses::{Harnesses, UnknownHarness};
 use crate::http::accept::{Limits, accept};
 use crate::hub::Hub;
 use crate::keys::StreamKeys;
+use crate::plugins::Shelf;
 use crate::rotation::{self, Unfinished};
 use crate::settings::{CoreSettings, Database};
 use crate::state::{BUNDLES, Core, UPLOADS};
@@ -113,6 +114,10 @@ fn start(
     Box::pin(async move {
         let harnesses = harnesses(&settings)?;
         let store = open(&settings).await?;
+        let plugins = Arc::new(Shelf::new(
+            settings.plugins,
+            settings.plugin_settings.clone(),
+        ));
         let listener = listen(settings.listen).await?;
         let address = listener.local_addr().map_err(|source| ServeError::Listen {
             address: settings.listen,
@@ -136,7 +141,7 @@ fn start(
                 data_dir: settings.data_dir,
                 program: settings.program,
                 harness_dir: settings.harness_dir,
-                plugins: settings.plugins,
+                plugins: plugins.clone(),
                 plugin_settings: settings.plugin_settings,
                 sandboxes: settings.sandboxes,
                 concurrency: settings.execution_concurrency,
@@ -168,6 +173,7 @@ fn start(
             keys: StreamKeys::default(),
             core_keys: settings.core_key_digests,
             harnesses,
+            plugins,
             allow_loopback_model_urls: settings.allow_loopback_model_urls,
             stop,
             drained: CancellationToken::new(),

@@ -14,6 +14,7 @@ use crate::gateway::Gateway;
 use crate::harnesses::Harnesses;
 use crate::hub::Hub;
 use crate::keys::StreamKeys;
+use crate::plugins::Shelf;
 
 /// A running Core, as handlers see it.
 pub(crate) struct Core {
@@ -39,6 +40,8 @@ pub(crate) struct Core {
     pub gateway: Arc<Gateway>,
     /// What may run.
     pub harnesses: Harnesses,
+    /// The loaded plugins.
+    pub plugins: Arc<Shelf>,
     /// Admit plain `http` model URLs on loopback addresses.
     pub allow_loopback_model_urls: bool,
     /// What a start fixes and an operator may see.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::run::PluginIdentity;
 use crate::{AllocationId, DeviceId, EnvironmentId, OperationId, ProjectId, SessionId, Timestamp};
 
 /// An allocation. Phase changes are compare-and-swap on `revision` (SP-4.9).
@@ -20,6 +21,9 @@ pub struct Allocation {
     pub device_id: DeviceId,
     /// Provider name, as configured.
     pub provider: String,
+    /// The provider's plugin as it was then; none in rows of builds before this field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plugin: Option<PluginIdentity>,
     /// Deployment generation that made it.
     pub generation: u64,
     /// Node, for providers with nodes.

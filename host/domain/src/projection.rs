@@ -123,6 +123,11 @@ fn apply_one(
         EventBody::ItemEnded(end) => items::end(draft, end, cx)?,
         EventBody::Usage(usage) => take_usage(draft, usage),
         EventBody::NativeSession(native) => take_native_session(draft, native),
+        EventBody::Adapter(plugin) => {
+            if let Some(turn) = &mut draft.state.turn {
+                turn.adapter = Some(plugin);
+            }
+        }
         EventBody::Error(_)
         | EventBody::Done(_)
         | EventBody::Agent(_)

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::lease::Epoch;
-use crate::run::{FailureCode, NativeSession, RunFailure};
+use crate::run::{FailureCode, NativeSession, PluginIdentity, RunFailure};
 use crate::session::WorkSeq;
 use crate::usage::Usage;
 use crate::{AgentId, BindingId, DeviceId, RunId, SessionId, Timestamp, TurnId};
@@ -32,6 +32,9 @@ pub struct Turn {
     pub usage: Option<Usage>,
     /// Native session to continue with.
     pub native_session: Option<NativeSession>,
+    /// The plugin that serves it, once it has begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adapter: Option<PluginIdentity>,
     /// Output Items so far; the next `output_index` (S-ITEM-2).
     pub output_items: u32,
     /// Highest run event `seq` applied (RP-11.2).

@@ -6,22 +6,12 @@ use contract::{
     HarnessAdapter,
     manifest::{Harness as Install, ManifestError},
 };
-use domain::run::HarnessDeclaration;
+use domain::run::{HarnessDeclaration, PluginIdentity};
 use semver::{Version, VersionReq};
 
 use crate::load::{Driver, Plugin, Plugins, Transport};
 use crate::translate::harness::{DeclarationError, declaration};
-
-/// Which plugin serves a harness.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PluginIdentity {
-    /// Its id.
-    pub id: String,
-    /// Its version.
-    pub version: String,
-    /// SHA-256 of its file; none if it is linked in.
-    pub digest: Option<String>,
-}
+use crate::transport::Health;
 
 /// One harness: its adapter, what it declares, and how its program is installed and checked.
 #[derive(Clone)]
@@ -36,6 +26,8 @@ pub struct Harness {
     pub contract: String,
     /// The plugin.
     pub plugin: PluginIdentity,
+    /// How the plugin has behaved.
+    pub health: Arc<Health>,
     /// Versions that may run.
     pub range: VersionReq,
 }
@@ -149,11 +141,8 @@ fn declared(
             declaration,
             install,
             contract: manifest.contract.clone(),
-            plugin: PluginIdentity {
-                id: name(),
-                version: manifest.version.clone(),
-                digest: plugin.digest.clone(),
-            },
+            plugin: plugin.identity(),
+            health: Arc::clone(&plugin.health),
             range,
         });
     }

@@ -15,5 +15,5 @@ pub mod translate;
 pub mod transport;
 
 pub use contract;
-pub use harnesses::{Harness, PluginError, PluginIdentity};
+pub use harnesses::{Harness, PluginError};
 pub use load::{Driver, Plugin, Plugins, Settings, Transport};

@@ -39,6 +39,7 @@ fn offer() -> HarnessOffer {
         version: "0.171.0".into(),
         contract: "0.1.0".into(),
         declaration_hash: serde_json::from_value(serde_json::json!("a".repeat(64))).unwrap(),
+        plugin: None,
         available: true,
         reason: None,
         capabilities,
@@ -420,6 +421,23 @@ fn a_heartbeat_may_only_narrow_the_declaration() {
     pair.tell(Tell::Offers(vec![wider.clone()]));
     assert_eq!(pair.heard, [Heard::Offers(vec![wider])]);
     pair.later(limits::HEARTBEAT_MS);
+    assert_eq!(pair.closed, None);
+}
+
+#[test]
+fn another_version_of_an_adapter_is_offered_at_once() {
+    let newer = HarnessOffer {
+        plugin: Some(PluginIdentity {
+            id: "harness-codex".into(),
+            version: "1.0.1".into(),
+            digest: Some("d".repeat(64)),
+        }),
+        ..offer()
+    };
+    let mut pair = Pair::running();
+    pair.heard.clear();
+    pair.tell(Tell::Offers(vec![newer.clone()]));
+    assert_eq!(pair.heard, [Heard::Offers(vec![newer])]);
     assert_eq!(pair.closed, None);
 }
 

@@ -56,6 +56,7 @@ def routes(agent, session, turn, environment, project):
         ("PUT", "/core/v1/harnesses/codex/model-configuration", {"model_provider": {"protocol": "responses", "base_url": "https://x.test/v1", "api_key": "k"}, "model": "m"}),
         ("DELETE", "/core/v1/harnesses/codex/model-configuration", None),
         ("GET", "/core/v1/sandbox-provider", None), ("PUT", "/core/v1/sandbox-provider", {"expected_generation": 1, "provider": "local"}),
+        ("GET", "/core/v1/plugins", None), ("POST", "/core/v1/plugins/reload", None),
     ]
 
 

@@ -23,6 +23,9 @@ pub struct Options {
     /// Load native plugins too: trusted code, with all rights of this process.
     #[arg(long)]
     allow_native_plugins: bool,
+    /// Load only plugin files that a trusted key signed.
+    #[arg(long)]
+    require_signed_plugins: bool,
     /// Folder of the Sessions' private homes [default: the account's home, else `home` beside the state folder].
     #[arg(long, value_name = "FOLDER")]
     home: Option<PathBuf>,
@@ -53,6 +56,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
                 .filter(|folder| !folder.is_empty())
                 .map(PathBuf::from),
             allow_native: options.allow_native_plugins,
+            require_signed: options.require_signed_plugins,
         },
         home: options
             .home

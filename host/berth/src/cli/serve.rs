@@ -63,6 +63,9 @@ pub struct Options {
     /// Load native plugins too. They run with all rights of this Core and without limits: only for code that you trust.
     #[arg(long)]
     pub allow_native_plugins: bool,
+    /// Load only plugin files that a trusted key signed (`berth plugin trust`); what is linked in needs no signature.
+    #[arg(long)]
+    pub require_signed_plugins: bool,
     /// Turns that run at the same time.
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub execution_concurrency: u16,
@@ -385,11 +388,16 @@ fn settings(options: Options, folder: &Path, secrets: Secrets) -> anyhow::Result
     let plugin_settings = plugin_host::Settings {
         folder: Some(plugin_dir),
         allow_native: options.allow_native_plugins,
+        require_signed: options.require_signed_plugins,
     };
     sandboxes.plugins.clone_from(&plugin_settings.folder);
     // After `daemon`; the bootstrap file comes last.
     if options.allow_native_plugins {
         let flag = "--allow-native-plugins".to_owned();
+        sandboxes.daemon_args.insert(1, flag);
+    }
+    if options.require_signed_plugins {
+        let flag = "--require-signed-plugins".to_owned();
         sandboxes.daemon_args.insert(1, flag);
     }
     let place = "--plugin-dir={plugins}".to_owned();

@@ -117,6 +117,14 @@ fn print_picture(picture: &Value) {
         show::text(&picture["environment"]["id"]),
         show::text(&picture["environment"]["status"])
     );
+    for (name, plugin) in [
+        ("adapter", &picture["diagnostics"]["adapter"]),
+        ("provider", &picture["diagnostics"]["provider"]),
+    ] {
+        if plugin.is_object() {
+            say!("{name:<12} {}", plugin_line(plugin));
+        }
+    }
     let failure = &picture["diagnostics"]["failure"];
     if failure.is_object() {
         say!(
@@ -154,6 +162,16 @@ fn print_picture(picture: &Value) {
             show::time(&turn["created_at"])
         );
     }
+}
+
+/// Id, version and digest of a plugin.
+fn plugin_line(plugin: &Value) -> String {
+    let file = match plugin["digest"].as_str() {
+        Some(digest) => format!("file {digest}"),
+        None => "built in".to_owned(),
+    };
+    let (id, version) = (show::text(&plugin["id"]), show::text(&plugin["version"]));
+    format!("{id} {version}, {file}")
 }
 
 async fn watch(id: &str, which: &Which) -> anyhow::Result<()> {

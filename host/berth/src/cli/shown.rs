@@ -11,7 +11,7 @@ pub(super) fn shown(options: &Options, defaults: &Options) -> Vec<ShownSetting> 
     fn path(path: &Path) -> String {
         path.display().to_string()
     }
-    let rows: [(&'static str, bool, Read); 21] = [
+    let rows: [(&'static str, bool, Read); 22] = [
         ("data-dir", false, |o| Some(path(&o.data_dir))),
         ("listen", false, |o| Some(o.listen.to_string())),
         ("database-url", true, |o| {
@@ -46,6 +46,9 @@ pub(super) fn shown(options: &Options, defaults: &Options) -> Vec<ShownSetting> 
         ("default-harness", false, |o| o.default_harness.clone()),
         ("allow-native-plugins", false, |o| {
             Some(o.allow_native_plugins.to_string())
+        }),
+        ("require-signed-plugins", false, |o| {
+            Some(o.require_signed_plugins.to_string())
         }),
         ("execution-concurrency", false, |o| {
             Some(o.execution_concurrency.to_string())

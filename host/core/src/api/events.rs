@@ -39,6 +39,7 @@ pub(crate) async fn submit(call: Call) -> Result<Reply, ApiError> {
         .core
         .harnesses
         .find(record.configuration.harness.as_str());
+    let harness = harness.as_deref();
     let admit = Admit {
         digest: identity(&batch),
         batch,

@@ -1,6 +1,8 @@
 //! Resolves a Session creation into its frozen configuration: Template, saved Agent, harness, model, Vaults, sandbox; then execution admission
 //! (S-SES-7 from the retry look-up on; sessions 2.2; models-harnesses 2 and 3).
 
+use std::sync::Arc;
+
 use domain::agent::{AgentConfiguration, Effective, SavedAgent, Tool, admission};
 use domain::configuration::{EnvironmentConfiguration, SessionConfiguration, Source};
 use domain::creation::{EnvironmentRequest, SessionCreation};
@@ -47,6 +49,7 @@ pub(crate) async fn resolve(
     let saved = saved_agent(core, project, creation).await?;
     let saved = saved.as_ref();
     let declaration = harness(core, saved, creation)?;
+    let declaration = &*declaration;
     let chosen = model(core, project, saved, creation, declaration).await?;
     let mut effective = Effective::resolve(saved, creation.agent.clone());
     effective.configuration.model.clone_from(&chosen.model);
@@ -202,11 +205,11 @@ async fn saved_agent(
 }
 
 /// SLC-003 to SLC-005: the request's choice, the saved Agent's, the deployment's; never another one instead.
-fn harness<'c>(
-    core: &'c Core,
+fn harness(
+    core: &Core,
     saved: Option<&SavedAgent>,
     creation: &SessionCreation,
-) -> Result<&'c HarnessDeclaration, ApiError> {
+) -> Result<Arc<HarnessDeclaration>, ApiError> {
     let inline = match &creation.agent.extension {
         Field::Value(extension) => extension.harness.as_ref(),
         Field::Null => Field::Null,

@@ -37,6 +37,7 @@ use crate::http::accept::{Answer as _, Limits, accept};
 use crate::hub::Hub;
 use crate::keys::StreamKeys;
 use crate::peer::{Answer, Peer, Peers, PrepareSignal, RunBreak, RunSignal, Start, Unanswered};
+use crate::plugins::Shelf;
 use crate::state::Core;
 
 const CREDENTIAL: &str = "berth_device_test";
@@ -105,6 +106,10 @@ impl Fixture {
             core_keys: Vec::new(),
             harnesses: Harnesses::new(Vec::new(), None, None)
                 .unwrap_or_else(|_| unreachable!("nothing is named")),
+            plugins: Arc::new(Shelf::new(
+                plugin_host::Plugins::built_in().unwrap(),
+                plugin_host::Settings::default(),
+            )),
             allow_loopback_model_urls: false,
             stop: stop.clone(),
             drained: stop.clone(),

@@ -100,6 +100,7 @@ async fn reserve(shared: &Shared, provider: &Hosting) -> Result<Room, StoreError
                 session: work.session,
                 reserve: Reserve {
                     provider: provider.id().to_owned(),
+                    plugin: Some(provider.plugin()),
                     generation: provider.generation(),
                     node: None,
                     device_id,
@@ -166,7 +167,7 @@ async fn advance(
 /// One allocation by its phase (SP-6.3).
 async fn step(shared: &Shared, allocation: Allocation) -> Result<(), StoreError> {
     // Never by another generation's settings (SP-2.6).
-    let Some(provider) = shared.deployment.of(allocation.generation).await? else {
+    let Some(provider) = shared.deployment.of(&allocation).await? else {
         return Ok(());
     };
     let provider = &*provider;

@@ -7,6 +7,7 @@ use domain::allocation::Allocation;
 use domain::provider::{
     AllocationRef, NetworkPolicy, Outcome, ProviderDeclaration, Resources, SandboxSpec,
 };
+use domain::run::PluginIdentity;
 use domain::{InstallationId, Secret};
 use plugin_host::providers::{DaemonStart, ProviderHandle, Target};
 
@@ -72,6 +73,11 @@ impl Hosting {
 
     pub(super) fn id(&self) -> &str {
         self.handle.id()
+    }
+
+    /// The plugin that it is.
+    pub(crate) fn plugin(&self) -> PluginIdentity {
+        self.handle.plugin()
     }
 
     /// Generation of the deployment's selection.

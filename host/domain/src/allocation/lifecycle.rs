@@ -5,6 +5,7 @@ use crate::binding::{Binding, Device};
 use crate::changes::{Context, Decided, Hint};
 use crate::draft::Draft;
 use crate::environment::{self, FailureReason};
+use crate::run::PluginIdentity;
 use crate::session::{self, Placement};
 use crate::{AllocationId, BindingId, DeviceId, Digest, Refusal, SessionState, Timestamp};
 
@@ -29,6 +30,8 @@ impl Capacity {
 pub struct Reserve {
     /// Provider name.
     pub provider: String,
+    /// The plugin that it is.
+    pub plugin: Option<PluginIdentity>,
     /// Deployment generation.
     pub generation: u64,
     /// Chosen node, for providers with nodes.
@@ -95,6 +98,7 @@ pub fn reserve(
         environment_id: environment.id,
         device_id: reserve.device_id,
         provider: reserve.provider,
+        plugin: reserve.plugin,
         generation: reserve.generation,
         node: reserve.node,
         phase: AllocationPhase::Reserved,

@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::capability::{Abilities, Capability, CapabilityFlags, Placement};
 use super::configuration::ModelProtocol;
+use super::plugin::PluginIdentity;
 
 /// Value of `x_agents_core.harness`: `[a-z0-9_]{1,32}`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -273,6 +274,9 @@ pub struct HarnessOffer {
     pub contract: String,
     /// Hash of the adapter's declaration.
     pub declaration_hash: DeclarationHash,
+    /// The plugin that the adapter comes from; none where the Runtime is older than this field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plugin: Option<PluginIdentity>,
     /// The program can be started.
     pub available: bool,
     /// Fixed code of why not, such as `program_missing`.
@@ -289,6 +293,7 @@ impl HarnessOffer {
             && self.version == later.version
             && self.contract == later.contract
             && self.declaration_hash == later.declaration_hash
+            && self.plugin == later.plugin
             && (self.available || !later.available)
             && self.capabilities.narrowed_by(&later.capabilities)
     }

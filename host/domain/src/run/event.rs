@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::failure::{Done, RunFailure, TurnStatus};
 use super::item::{Item, ItemEnd};
+use super::plugin::PluginIdentity;
 
 /// Where an event belongs; late events keep the Turn that caused them (RP-11.8, TRN-011).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -160,6 +161,8 @@ pub struct Notice {
 pub enum EventBody {
     /// The native session.
     NativeSession(NativeSession),
+    /// The plugin that serves this Run; once, when the harness has begun.
+    Adapter(PluginIdentity),
     /// An Item appears.
     ItemStarted(Item),
     /// Text of it.

@@ -12,6 +12,7 @@ mod event;
 mod failure;
 mod input;
 mod item;
+mod plugin;
 mod receipt;
 
 pub use binding::Binding;
@@ -37,4 +38,5 @@ pub use item::{
     FunctionCall, Item, ItemBody, ItemEnd, ItemStatus, McpCall, Message, NativeTool, Phase,
     Reasoning, SubagentCreate, WebAction,
 };
+pub use plugin::PluginIdentity;
 pub use receipt::{Outcome, PrepareCode, PrepareState, PrepareStatus, RefusalCode};

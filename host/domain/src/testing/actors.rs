@@ -103,6 +103,7 @@ impl World {
     pub fn reserve(&mut self, limit: u32) -> allocation::Reserved {
         let reserve = Reserve {
             provider: "local".into(),
+            plugin: None,
             generation: 1,
             node: None,
             device_id: DeviceId::new(self.uuid()),

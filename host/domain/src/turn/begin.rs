@@ -29,6 +29,7 @@ pub(crate) fn begin(
         started_at: claimed.then_some(cx.now),
         usage: None,
         native_session: None,
+        adapter: None,
         output_items: 0,
         run_seq: 0,
         never_began: false,

@@ -10,7 +10,7 @@ use semver::Version;
 use sha2::{Digest as _, Sha256};
 
 use super::section::{self, Format};
-use super::{Driver, MOST_BYTES, Plugin, Refusal, Settings, Transport};
+use super::{Driver, MOST_BYTES, Plugin, Refusal, Settings, Transport, Trust};
 use crate::transport::{Health, PluginLog};
 
 /// A plugin file and what it says about itself; nothing of it has run.
@@ -24,6 +24,8 @@ pub struct PluginFile {
     /// SHA-256 of the file, in hexadecimal.
     pub digest: String,
     text: String,
+    /// The manifest is inside the file.
+    embedded: bool,
     bytes: Vec<u8>,
 }
 
@@ -49,16 +51,16 @@ impl PluginFile {
             Format::CoreModule => return Err(Refusal::CoreModule),
             Format::Unknown => return Err(Refusal::NoPlugin),
         };
-        let text = match section::manifest(&bytes) {
-            Some(text) => text,
-            None => beside(path)?,
-        };
+        let inside = section::manifest(&bytes);
+        let embedded = inside.is_some();
+        let text = inside.map_or_else(|| beside(path), Ok)?;
         Ok(Self {
             path: path.to_owned(),
             transport,
             manifest: judged(&text)?,
             digest: hex::encode(Sha256::digest(&bytes)),
             text,
+            embedded,
             bytes,
         })
     }
@@ -81,6 +83,20 @@ impl PluginFile {
         self.manifest.permissions.keys().copied().collect()
     }
 
+    /// Whose signature it has, by the operator's name for the key; none = none that was looked at.
+    ///
+    /// # Errors
+    /// It is signed by nobody who is trusted, or not at all where that is required.
+    pub fn signer(&self, settings: &Settings) -> Result<Option<String>, Refusal> {
+        let trust = match &settings.folder {
+            Some(folder) => Trust::read(folder),
+            None => Ok(Trust::default()),
+        };
+        let trust = trust.map_err(|error| Refusal::Grants(error.to_string()))?;
+        let file = (self.path.as_path(), self.bytes.as_slice(), self.embedded);
+        trust.judge(file, settings.require_signed)
+    }
+
     /// Loads it with these grants; this runs it for the first time.
     ///
     /// # Errors
@@ -90,6 +106,7 @@ impl PluginFile {
         granted: &BTreeSet<Capability>,
         settings: &Settings,
     ) -> Result<Plugin, Refusal> {
+        let signed_by = self.signer(settings)?;
         if let Some(missing) = self.asked().difference(granted).next() {
             return Err(Refusal::NotGranted(name(*missing)));
         }
@@ -106,6 +123,7 @@ impl PluginFile {
             digest: Some(self.digest.clone()),
             path: Some(self.path.clone()),
             granted: self.asked(),
+            signed_by,
             health,
             driver,
         })

@@ -6,6 +6,8 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use super::{Grants, GrantsError};
+
 /// Makes a plugin folder, or one below it, that everybody may read.
 ///
 /// # Errors
@@ -31,6 +33,14 @@ pub fn publish(target: &Path, bytes: &[u8]) -> std::io::Result<()> {
     file.as_file().sync_all()?;
     file.persist(target)?;
     Ok(())
+}
+
+/// Makes whoever watches the folder load its plugins again.
+///
+/// # Errors
+/// The file of grants cannot be read or written.
+pub fn touch(folder: &Path) -> Result<(), GrantsError> {
+    Grants::read(folder)?.write(folder)
 }
 
 #[cfg(test)]

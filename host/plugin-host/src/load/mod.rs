@@ -10,6 +10,7 @@ pub mod folder;
 mod grants;
 mod refusal;
 pub mod section;
+mod trust;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,10 +19,12 @@ use std::time::SystemTime;
 
 use contract::manifest::{Capability, Kind, Manifest};
 use contract::{HarnessAdapter, McpResolver, SandboxProvider, registry};
+use domain::run::PluginIdentity;
 
 pub use file::{PluginFile, judged};
 pub use grants::{Grants, GrantsError};
 pub use refusal::{Refusal, Refused};
+pub use trust::{Trust, TrustError, beside as signature_of};
 
 use crate::PluginError;
 use crate::transport::{Health, PluginLog};
@@ -38,6 +41,8 @@ pub struct Settings {
     pub folder: Option<PathBuf>,
     /// Native libraries may be loaded. They are trusted code.
     pub allow_native: bool,
+    /// Only files that a trusted key signed are loaded; what is linked in needs none.
+    pub require_signed: bool,
 }
 
 impl Settings {
@@ -93,6 +98,8 @@ pub struct Plugin {
     pub path: Option<PathBuf>,
     /// What it may use.
     pub granted: BTreeSet<Capability>,
+    /// The operator's name for the key that signed it; none = no signature was looked at.
+    pub signed_by: Option<String>,
     /// How it has behaved.
     pub health: Arc<Health>,
     /// It.
@@ -249,6 +256,16 @@ fn linked() -> Result<BTreeMap<String, Arc<Plugin>>, PluginError> {
 }
 
 impl Plugin {
+    /// What is kept of it with whatever it serves.
+    #[must_use]
+    pub fn identity(&self) -> PluginIdentity {
+        PluginIdentity {
+            id: self.manifest.id.clone(),
+            version: self.manifest.version.clone(),
+            digest: self.digest.clone(),
+        }
+    }
+
     /// A linked plugin. It was reviewed with this program, so it has everything that its manifest asks for.
     ///
     /// # Errors
@@ -267,6 +284,7 @@ impl Plugin {
             transport: Transport::BuiltIn,
             digest: None,
             path: None,
+            signed_by: None,
             health: Arc::default(),
             driver,
         })
@@ -298,7 +316,10 @@ fn stamp(settings: &Settings) -> Stamp {
         return Stamp::new();
     };
     let mut files = candidates(folder);
+    let signatures: Vec<_> = files.iter().map(|path| signature_of(path)).collect();
+    files.extend(signatures);
     files.push(folder.join("grants.toml"));
+    files.push(Trust::file(folder));
     let stamped = files.into_iter().filter_map(|path| {
         let data = std::fs::metadata(&path).ok()?;
         Some((path, (data.len(), data.modified().ok())))

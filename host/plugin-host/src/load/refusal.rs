@@ -75,7 +75,27 @@ pub enum Refusal {
         /// Which other file.
         other: PathBuf,
     },
-    /// The grants of the folder cannot be read.
+    /// The grants or trusted keys of the folder cannot be read.
     #[error("{0}")]
     Grants(String),
+    /// It has no signature, and one is required.
+    #[error(
+        "it is not signed ({file} is missing), and --require-signed-plugins is given; get it with its signature, or sign it with a key that `berth plugin trust list` shows", file = .0.display()
+    )]
+    Unsigned(PathBuf),
+    /// What lies beside it is no signature.
+    #[error(
+        "its signature {file} has {1} bytes, and one of Ed25519 has 64; get it again", file = .0.display()
+    )]
+    NoSignature(PathBuf, usize),
+    /// Its manifest is not part of what was signed.
+    #[error(
+        "its plugin.toml is beside it and not part of what was signed; build it with `berth plugin build`, which puts it inside, and sign that"
+    )]
+    ManifestUnsigned,
+    /// Nobody who is trusted signed these bytes.
+    #[error(
+        "its signature {file} was made by no trusted key, or for other bytes; get the file again, or, if you trust its author, `berth plugin trust add NAME KEY`", file = .0.display()
+    )]
+    UntrustedSignature(PathBuf),
 }

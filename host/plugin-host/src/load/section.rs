@@ -169,6 +169,29 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        // Nearly right ones reach every rule.
+        #[test]
+        fn a_manifest_with_parts_replaced_is_judged(
+            which in 0..3_usize,
+            changes in proptest::collection::vec((proptest::prelude::any::<proptest::sample::Index>(), 0..24_usize, "\\PC{0,12}|[a-z\"'=\\[\\]{}.,\n-]{0,12}"), 1..6),
+        ) {
+            let manifests = [
+                include_str!("../../../../plugins/harness-codex/plugin.toml"),
+                include_str!("../../../../plugins/sandbox-local/plugin.toml"),
+                include_str!("../../../../plugins/mcp-bindings/plugin.toml"),
+            ];
+            let mut text: Vec<char> = manifests[which].chars().collect();
+            for (at, length, replacement) in changes {
+                let start = at.index(text.len().max(1)).min(text.len());
+                let end = (start + length).min(text.len());
+                text.splice(start..end, replacement.chars());
+            }
+            let text: String = text.into_iter().collect();
+            let _ = super::super::judged(&text);
+        }
+    }
+
     #[test]
     fn hostile_lengths_are_no_crash() {
         for tail in [

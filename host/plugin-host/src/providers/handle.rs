@@ -10,6 +10,7 @@ use contract::sandbox_types as theirs;
 use contract::{Host, SandboxProvider};
 use domain::AllocationId;
 use domain::provider::{Health, Outcome, Owned, ProviderDeclaration, Resources};
+use domain::run::PluginIdentity;
 use machine::sandbox::Sandboxes;
 use tokio::sync::Mutex as AsyncMutex;
 
@@ -96,6 +97,16 @@ impl ProviderHandle {
     /// Its manifest's id.
     pub fn id(&self) -> &str {
         &self.shared.provider.manifest.id
+    }
+
+    /// The plugin that it is.
+    pub fn plugin(&self) -> PluginIdentity {
+        let provider = &self.shared.provider;
+        PluginIdentity {
+            id: provider.manifest.id.clone(),
+            version: provider.manifest.version.clone(),
+            digest: provider.digest.clone(),
+        }
     }
 
     /// What it was granted.

@@ -29,6 +29,8 @@ pub struct Provider {
     pub manifest: Manifest,
     /// What it was granted.
     pub granted: BTreeSet<Capability>,
+    /// SHA-256 of its file; none if it is linked in.
+    pub digest: Option<String>,
 }
 
 impl std::fmt::Debug for Provider {
@@ -53,6 +55,7 @@ impl Provider {
             plugin: driver,
             manifest: plugin.manifest,
             granted: plugin.granted,
+            digest: None,
         })
     }
 
@@ -80,6 +83,7 @@ impl Plugins {
             plugin: Arc::clone(provider),
             manifest: plugin.manifest.clone(),
             granted: plugin.granted.clone(),
+            digest: plugin.digest.clone(),
         })
     }
 }

@@ -50,6 +50,7 @@ fn settings() -> Settings {
     Settings {
         folder: Some(folder()),
         allow_native: true,
+        ..Settings::default()
     }
 }
 

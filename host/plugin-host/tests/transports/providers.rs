@@ -314,6 +314,7 @@ fn opened(path: &std::path::Path) -> plugin_host::providers::Provider {
     let plugins = Plugins::open(&Settings {
         folder: Some(folder.path().to_owned()),
         allow_native: true,
+        ..Settings::default()
     });
     plugins.unwrap().provider("faulty-provider").unwrap()
 }

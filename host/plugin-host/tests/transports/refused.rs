@@ -214,6 +214,7 @@ fn one_bad_file_keeps_nobody_else_out() {
     let settings = Settings {
         folder: Some(folder.path().to_owned()),
         allow_native: false,
+        ..Settings::default()
     };
     std::fs::write(folder.path().join("broken.wasm"), "no").unwrap();
     std::fs::copy(&component, folder.path().join("good.wasm")).unwrap();
@@ -247,6 +248,7 @@ fn a_file_takes_the_place_of_the_linked_plugin_of_its_id() {
     let settings = Settings {
         folder: Some(folder.path().to_owned()),
         allow_native: false,
+        ..Settings::default()
     };
     let path = folder.path().join("local.wasm");
     std::fs::copy(&component, &path).unwrap();
@@ -282,6 +284,7 @@ fn a_compiled_component_is_kept_and_a_damaged_one_is_made_again() {
     let settings = Settings {
         folder: Some(folder.path().to_owned()),
         allow_native: false,
+        ..Settings::default()
     };
     std::fs::copy(&component, folder.path().join("mcp-bindings.wasm")).unwrap();
     let compiled = || -> Vec<_> {
@@ -312,6 +315,7 @@ fn a_file_that_is_replaced_while_it_runs_goes_on() {
         let settings = Settings {
             folder: Some(folder.path().to_owned()),
             allow_native: true,
+            ..Settings::default()
         };
         let path = folder.path().join(file.file_name().unwrap());
         std::fs::copy(&file, &path).unwrap();

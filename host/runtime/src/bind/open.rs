@@ -76,6 +76,7 @@ impl Task {
         let setup = Setup {
             id,
             session,
+            plugin: ready.harness.plugin.clone(),
             place,
             relay,
             programs: ready.programs.clone(),

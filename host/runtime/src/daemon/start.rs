@@ -221,6 +221,7 @@ struct Rescan {
 impl Rescan {
     async fn run(mut self) {
         let mut retry = Retry::default();
+        let mut quarantined = self.quarantined();
         loop {
             tokio::time::sleep(RESCAN).await;
             let reloaded = self.plugins.is_stale(&self.settings);
@@ -228,8 +229,10 @@ impl Rescan {
                 tracing::error!(%error, "the plugins are not loaded again");
             }
             let catalogue = self.shared.catalogue();
+            let before = std::mem::replace(&mut quarantined, self.quarantined());
+            let changed = reloaded || before != quarantined;
             let (harnesses, folder) = (&self.harnesses, &self.folder);
-            let found = if reloaded || catalogue.is_stale(harnesses, folder) {
+            let found = if changed || catalogue.is_stale(harnesses, folder) {
                 retry = Retry::default();
                 let found =
                     Catalogue::discover(harnesses, folder, self.placement, &self.spawner).await;
@@ -259,6 +262,11 @@ impl Rescan {
             self.harnesses = self.plugins.harnesses()?;
         }
         Ok(())
+    }
+
+    fn quarantined(&self) -> Vec<bool> {
+        let out = |harness: &Harness| harness.health.quarantine().is_some();
+        self.harnesses.iter().map(out).collect()
     }
 }
 

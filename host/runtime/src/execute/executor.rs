@@ -9,7 +9,7 @@ use std::{
 
 use domain::{
     ExecutorId, FrameId, RunId, Secret,
-    run::{Cancellation, EventBody, NativeSession, PrepareCode, RunEvent},
+    run::{Cancellation, EventBody, NativeSession, PluginIdentity, PrepareCode, RunEvent},
 };
 use plugin_host::{
     contract::{
@@ -82,6 +82,7 @@ pub(super) struct Task {
     id: ExecutorId,
     /// None once the adapter has failed: it is never stepped again.
     session: Option<Box<dyn HarnessSession>>,
+    plugin: PluginIdentity,
     pub(super) place: Arc<dyn Place>,
     pub(super) fills: Fills,
     pub(super) programs: Programs,
@@ -114,6 +115,7 @@ impl Task {
         Self {
             id: setup.id,
             session: Some(setup.session),
+            plugin: setup.plugin,
             place: setup.place,
             fills: Fills { relay: setup.relay },
             programs: setup.programs,
@@ -195,7 +197,8 @@ impl Task {
                 if self.doomed || self.has_open_run() {
                     return self.report(Report::NotStarted(run, PrepareCode::ExecutorUnavailable));
                 }
-                let mut started = Run::start(run, input, self.limits, now, &mut out);
+                let plugin = self.plugin.clone();
+                let mut started = Run::start(run, input, plugin, self.limits, now, &mut out);
                 if let Some(native) = self.native.clone() {
                     started.event(
                         RunEvent::root(EventBody::NativeSession(native)),

@@ -137,7 +137,8 @@ fn texts(body: &mut EventBody) -> Vec<Text<'_>> {
         EventBody::ItemStarted(item) => item_texts(item),
         EventBody::ItemEnded(end) => item_texts(&mut end.item),
         EventBody::Notice(notice) => vec![free(&mut notice.detail)],
-        EventBody::Delta(_)
+        EventBody::Adapter(_)
+        | EventBody::Delta(_)
         | EventBody::NativeSession(_)
         | EventBody::Usage(_)
         | EventBody::Agent(_)

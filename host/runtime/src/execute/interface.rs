@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use domain::{
     ExecutorId, FrameId, RunId, Secret,
-    run::{Cancellation, InputMessage, PrepareCode, TurnStatus},
+    run::{Cancellation, InputMessage, PluginIdentity, PrepareCode, TurnStatus},
 };
 use plugin_host::contract::{HarnessSession, harness_io::FunctionResult};
 use protocol::wire::{Answer, RunEvents};
@@ -26,6 +26,8 @@ pub struct Setup {
     pub id: ExecutorId,
     /// The opened adapter.
     pub session: Box<dyn HarnessSession>,
+    /// The plugin that it comes from.
+    pub plugin: PluginIdentity,
     /// Where it works.
     pub place: Arc<dyn Place>,
     /// Its right to the model relay: address and grant.

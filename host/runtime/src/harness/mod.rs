@@ -29,6 +29,9 @@ const WITH_WORKSPACE: [Capability; 2] = [
     Capability::WorkspaceOutputExport,
 ];
 
+/// Why the harness of an offer fails although it is there: its plugin is not called any more.
+const QUARANTINED: &str = "plugin_quarantined";
+
 /// A harness that can be run here.
 #[derive(Debug, Clone)]
 pub struct Ready {
@@ -102,6 +105,7 @@ impl Catalogue {
             Ok(probed) => {
                 offer.version.clone_from(&probed.version);
                 offer.available = true;
+                offer.reason = harness.health.quarantine().map(|_| QUARANTINED.to_owned());
                 probed
                     .withheld
                     .iter()
@@ -163,6 +167,7 @@ fn offer(harness: &Harness, placement: Placement) -> HarnessOffer {
         version: String::new(),
         contract: harness.contract.clone(),
         declaration_hash: harness.declaration.hash(),
+        plugin: Some(harness.plugin.clone()),
         available: false,
         reason: None,
         capabilities: harness.declaration.flags(placement, &of_runtime),

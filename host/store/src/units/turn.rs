@@ -130,6 +130,7 @@ impl SessionUnit for AppendRun {
             EventBody::NativeSession(_) | EventBody::Agent(_) | EventBody::Child(_) => true,
             EventBody::ItemStarted(item) => matches!(item.body, ItemBody::FunctionCall(_)),
             EventBody::Delta(_)
+            | EventBody::Adapter(_)
             | EventBody::ItemEnded(_)
             | EventBody::Usage(_)
             | EventBody::Notice(_)
@@ -158,6 +159,7 @@ fn key_of(event: &RunEvent) -> Option<&str> {
         EventBody::Delta(delta) => Some(&delta.key),
         EventBody::ItemEnded(end) => Some(&end.item.key),
         EventBody::NativeSession(_)
+        | EventBody::Adapter(_)
         | EventBody::Usage(_)
         | EventBody::Agent(_)
         | EventBody::Child(_)

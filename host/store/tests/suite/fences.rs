@@ -117,6 +117,7 @@ both! {
         let provider = StateKey { provider: "local".to_owned(), allocation: None, key: "k".to_owned() };
         let reserve = Reserve {
             provider: "local".to_owned(), generation: 1, node: None, device_id: id(), credential: Digest::of(b"new"),
+            plugin: None,
         };
         let claim = Fixture::claim(machine);
         let promote = reservation::Promote { reservation_id, claim, generation: machine.generation };

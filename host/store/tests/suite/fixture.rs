@@ -337,6 +337,7 @@ impl Fixture {
         );
         let reserve = Reserve {
             provider: "local".to_owned(),
+            plugin: None,
             generation: 1,
             node: None,
             device_id: id(),

@@ -9,9 +9,10 @@ use clap::Args;
 use plugin_host::Transport;
 use plugin_host::contract::manifest::Capability;
 use plugin_host::load::folder::{prepare, publish};
-use plugin_host::load::{Grants, PluginFile, section};
+use plugin_host::load::{Grants, PluginFile, section, signature_of};
 use serde_json::json;
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// What to install.
@@ -33,6 +34,18 @@ pub struct Removal {
     id: String,
     #[command(flatten)]
     place: Place,
+}
+
+impl Options {
+    pub(super) fn data_dir(&self) -> &Path {
+        &self.place.data_dir
+    }
+}
+
+impl Removal {
+    pub(super) fn data_dir(&self) -> &Path {
+        &self.place.data_dir
+    }
 }
 
 /// Its name in a manifest and on the command line.
@@ -66,12 +79,17 @@ pub(super) fn run(options: &Options) -> anyhow::Result<()> {
     let folder = data_dir::open(&options.place.data_dir)?.join(data_dir::PLUGINS);
     prepare(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     // Loading it here also compiles it, so that no Session waits for that.
-    file.load(&asked, &settings)
+    let loaded = file
+        .load(&asked, &settings)
         .map_err(|reason| refused(&source, reason))?;
+    if let Some(name) = &loaded.signed_by {
+        say!("signature    by {name}");
+    }
     place(&file, asked, &folder)?;
     say!(
-        "{} is installed; daemons use it for new Sessions within seconds, a running Core lists it after a restart",
-        file.manifest.id
+        "{} {} is installed",
+        file.manifest.id,
+        file.manifest.version
     );
     Ok(())
 }
@@ -110,10 +128,19 @@ fn place(file: &PluginFile, granted: BTreeSet<Capability>, folder: &Path) -> any
         let beside = std::fs::read(file.path.with_extension("toml"))?;
         publish(&target.with_extension("toml"), &beside)?;
     }
+    // The former signature is not one of the new file.
+    gone(&signature_of(&target))?;
     publish(&target, file.bytes())?;
+    match std::fs::read(signature_of(&file.path)) {
+        Ok(signature) => publish(&signature_of(&target), &signature)?,
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(error.into()),
+    }
     // Whatever else had this id: the other transport, or the version before.
     for other in ["so", "wasm"].into_iter().filter(|other| *other != ending) {
-        gone(&folder.join(format!("{}.{other}", file.manifest.id)))?;
+        let other = folder.join(format!("{}.{other}", file.manifest.id));
+        gone(&other)?;
+        gone(&signature_of(&other))?;
     }
     if let Some(before) = before.filter(|before| *before != file.digest) {
         grants.revoke(&before);
@@ -137,6 +164,7 @@ pub(super) fn remove(options: &Removal) -> anyhow::Result<()> {
         let digest = PluginFile::read(&path).map(|file| file.digest);
         gone(&path)?;
         gone(&path.with_extension("toml"))?;
+        gone(&signature_of(&path))?;
         if let Ok(digest) = digest {
             let mut grants = Grants::read(&folder)?;
             grants.revoke(&digest);

@@ -1,5 +1,6 @@
 //! `berth plugin list` and `berth plugin inspect`.
 
+use super::super::client::Target;
 use super::super::{local, show};
 use super::{Place, settings};
 use clap::Args;
@@ -39,9 +40,12 @@ pub struct Inspection {
 /// # Errors
 /// A built-in plugin has a broken manifest.
 pub(super) async fn run(options: Options) -> anyhow::Result<()> {
-    let settings = settings(&options.local.data_dir, options.allow_native_plugins);
+    let settings = settings(&options.local.data_dir, options.allow_native_plugins, false);
     let plugins = tokio::task::spawn_blocking(move || Plugins::open(&settings)).await??;
     let mut rows = rows(&plugins);
+    if let Some(running) = running(&options.local.data_dir).await {
+        rows.iter_mut().for_each(|row| compare(row, &running));
+    }
     // LOC-003
     for provider in plugins.providers() {
         let id = provider.manifest.id.clone();
@@ -70,10 +74,78 @@ pub(super) async fn run(options: Options) -> anyhow::Result<()> {
         .collect();
     let titles: Vec<_> = columns.into_iter().chain(["on this machine"]).collect();
     show::table(&titles, &cells);
+    for row in rows.iter().filter(|row| row["state"] != "refused") {
+        if let Some(reason) = row["reason"].as_str() {
+            say!("{}: {reason}", show::text(&row["id"]));
+        }
+    }
     for refused in plugins.refused() {
         say!("{refused}");
     }
     Ok(())
+}
+
+/// What the Core that runs on this folder has loaded; none if none answers.
+async fn running(data_dir: &Path) -> Option<Value> {
+    let core = Target::of(data_dir).core().ok()?;
+    core.get("/plugins").await.ok()
+}
+
+/// What the running Core and its daemons say about a plugin of the folder.
+fn compare(row: &mut Value, running: &Value) {
+    if row["state"] == "refused" {
+        return;
+    }
+    let same = |list: &str, key: &str| {
+        running[list]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(|known| known[key] == row[key])
+            .cloned()
+    };
+    let refused = same("refused", "file").filter(|_| row["file"].is_string());
+    if let Some(refused) = refused {
+        row["state"] = json!("refused by the running Core");
+        row["reason"] = refused["reason"].clone();
+        return;
+    }
+    match same("data", "id") {
+        Some(plugin) if plugin["digest"] == row["digest"] => {
+            row["state"] = plugin["state"].clone();
+            row["reason"] = match &plugin["reason"] {
+                Value::Null => in_runtimes(&plugin),
+                reason => reason.clone(),
+            };
+            row["runtimes"] = plugin["runtimes"].clone();
+        }
+        Some(plugin) => {
+            let version = show::text(&plugin["version"]);
+            row["state"] = json!("not loaded");
+            row["reason"] = json!(format!(
+                "the running Core has version {version} of another file; `berth plugin reload` makes it take this one"
+            ));
+        }
+        None => {
+            row["state"] = json!("not loaded");
+            row["reason"] =
+                json!("the running Core does not have it; `berth plugin reload` makes it take it");
+        }
+    }
+}
+
+fn in_runtimes(plugin: &Value) -> Value {
+    let count = |key: &str| {
+        let groups = plugin["runtimes"].as_array().into_iter().flatten();
+        groups.filter_map(|group| group[key].as_u64()).sum::<u64>()
+    };
+    match count("quarantined") {
+        0 => Value::Null,
+        some => json!(format!(
+            "{some} of {} connected Runtimes had too many faults of it and do not call it any more; their logs say which, `berth plugin reload` lets them try again",
+            count("connected")
+        )),
+    }
 }
 
 /// What a provider can do on this machine, in one cell.
@@ -108,6 +180,7 @@ fn row(plugin: &Plugin) -> Value {
         "permissions": permissions(&plugin.manifest),
         "state": if quarantine.is_some() { "quarantined" } else { "ready" },
         "reason": quarantine,
+        "signed_by": plugin.signed_by,
         "digest": plugin.digest,
         "file": plugin.path,
     })
@@ -139,6 +212,7 @@ pub(super) fn inspect(options: &Inspection) -> anyhow::Result<()> {
             file.transport,
             Some(&file.digest),
             Some(path),
+            file.signer(&options.place.settings())?.as_deref(),
         )
     } else {
         let plugins = Plugins::open(&options.place.settings())?;
@@ -158,6 +232,7 @@ pub(super) fn inspect(options: &Inspection) -> anyhow::Result<()> {
             plugin.transport,
             plugin.digest.as_deref(),
             plugin.path.as_deref(),
+            plugin.signed_by.as_deref(),
         )
     };
     if options.json {
@@ -183,6 +258,7 @@ fn facts(
     transport: Transport,
     digest: Option<&str>,
     path: Option<&Path>,
+    signed_by: Option<&str>,
 ) -> Value {
     json!({
         "id": manifest.id,
@@ -193,6 +269,7 @@ fn facts(
         "licence": manifest.license,
         "transport": transport.name(),
         "digest": digest,
+        "signed-by": signed_by,
         "file": path,
         "permissions": manifest.permissions,
         "settings": manifest.settings,
@@ -215,12 +292,44 @@ mod tests {
     }
 
     #[test]
+    fn the_running_core_has_the_last_word() {
+        let row = json!({"id": "a", "digest": "1", "state": "ready", "reason": null});
+        let compared = |running: Value| {
+            let mut row = row.clone();
+            compare(&mut row, &json!({"data": running, "refused": []}));
+            (show::text(&row["state"]), show::text(&row["reason"]))
+        };
+        let of = |digest, reason: Value, quarantined| {
+            json!([{
+                "id": "a", "version": "2.0.0", "digest": digest, "reason": reason,
+                "state": if quarantined > 0 || !reason.is_null() { "quarantined" } else { "ready" },
+                "runtimes": [{"connected": 3, "quarantined": quarantined}],
+            }])
+        };
+        assert_eq!(compared(of("1", Value::Null, 0)).0, "ready");
+        let (state, reason) = compared(of("1", json!("5 faults"), 0));
+        assert_eq!(
+            (state.as_str(), reason.as_str()),
+            ("quarantined", "5 faults")
+        );
+        let (state, reason) = compared(of("1", Value::Null, 2));
+        assert!(
+            state == "quarantined" && reason.starts_with("2 of 3 "),
+            "{reason}"
+        );
+        for other in [of("2", Value::Null, 0), json!([])] {
+            let (state, reason) = compared(other);
+            assert!(state == "not loaded" && reason.contains("berth plugin reload"));
+        }
+    }
+
+    #[test]
     fn a_refused_file_is_shown_with_its_reason() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("broken.wasm"), "no plugin").unwrap();
         let settings = plugin_host::Settings {
             folder: Some(folder.path().to_owned()),
-            allow_native: false,
+            ..plugin_host::Settings::default()
         };
         let rows = rows(&Plugins::open(&settings).unwrap());
         let refused = rows.last().unwrap();

@@ -5,7 +5,10 @@ mod check;
 mod install;
 mod list;
 mod new;
+mod reload;
+mod trust;
 
+use super::client::Target;
 use crate::data_dir::{self, PLUGINS};
 use clap::{Args, Subcommand};
 use plugin_host::Plugins;
@@ -24,6 +27,11 @@ pub enum Command {
     Install(install::Options),
     /// Remove an installed plugin.
     Remove(install::Removal),
+    /// Make the running Core and its daemons take what the plugin folder holds now, for everything new.
+    Reload(Target),
+    /// The keys whose signatures of plugin files are believed.
+    #[command(subcommand)]
+    Trust(trust::Command),
     /// Show each plugin: kind, id, version, how it is called, permissions, and why a file was refused.
     List(list::Options),
     /// Show everything that is known about one plugin, by id or by file.
@@ -39,18 +47,26 @@ pub struct Place {
     /// Load native plugins too. They run with all rights of this program.
     #[arg(long)]
     allow_native_plugins: bool,
+    /// Refuse what no trusted key signed, as a Core with this switch does.
+    #[arg(long)]
+    require_signed_plugins: bool,
 }
 
 impl Place {
     fn settings(&self) -> plugin_host::Settings {
-        settings(&self.data_dir, self.allow_native_plugins)
+        settings(
+            &self.data_dir,
+            self.allow_native_plugins,
+            self.require_signed_plugins,
+        )
     }
 }
 
-fn settings(data_dir: &Path, allow_native: bool) -> plugin_host::Settings {
+fn settings(data_dir: &Path, allow_native: bool, require_signed: bool) -> plugin_host::Settings {
     plugin_host::Settings {
         folder: Some(data_dir.join(PLUGINS)),
         allow_native,
+        require_signed,
     }
 }
 
@@ -59,7 +75,7 @@ fn settings(data_dir: &Path, allow_native: bool) -> plugin_host::Settings {
 /// # Errors
 /// A built-in plugin is broken.
 pub fn loaded(data_dir: &Path) -> anyhow::Result<Plugins> {
-    Ok(Plugins::open(&settings(data_dir, false))?)
+    Ok(Plugins::open(&settings(data_dir, false, false))?)
 }
 
 /// Runs the command.
@@ -69,11 +85,21 @@ pub fn loaded(data_dir: &Path) -> anyhow::Result<Plugins> {
 pub async fn run(command: Command) -> anyhow::Result<()> {
     let work: Box<dyn FnOnce() -> anyhow::Result<()> + Send> = match command {
         Command::List(options) => return list::run(options).await,
+        Command::Reload(target) => return reload::run(&target).await,
         Command::New(options) => Box::new(move || new::run(&options)),
         Command::Build(options) => Box::new(move || build::run(&options)),
+        Command::Trust(command) => Box::new(move || trust::run(&command)),
         Command::Check(options) => Box::new(move || check::run(&options)),
-        Command::Install(options) => Box::new(move || install::run(&options)),
-        Command::Remove(options) => Box::new(move || install::remove(&options)),
+        Command::Install(options) => {
+            let folder = options.data_dir().to_owned();
+            tokio::task::spawn_blocking(move || install::run(&options)).await??;
+            return reload::offer(&folder).await;
+        }
+        Command::Remove(options) => {
+            let folder = options.data_dir().to_owned();
+            tokio::task::spawn_blocking(move || install::remove(&options)).await??;
+            return reload::offer(&folder).await;
+        }
         Command::Inspect(options) => Box::new(move || list::inspect(&options)),
     };
     // All of it reads files, compiles or waits for another program.

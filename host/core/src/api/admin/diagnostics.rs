@@ -6,12 +6,14 @@ use axum::http::StatusCode;
 use domain::configuration::EnvironmentConfiguration;
 use domain::diagnostics::{self, Code, Diagnosis, Source};
 use domain::item::Item;
+use domain::run::PluginIdentity;
 use domain::session::{SessionStatus, project};
 use domain::turn::{Turn, TurnState, TurnStatus};
 use domain::{SessionState, Timestamp};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use store::Parts;
 use store::read::SessionRecord;
 
 use super::projects::rfc3339;
@@ -35,6 +37,12 @@ struct SessionJson {
     failure: Option<FailureJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     waiting: Option<WaitingJson>,
+    /// The plugin that serves the newest Turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    adapter: Option<PluginIdentity>,
+    /// The plugin that made the machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provider: Option<PluginIdentity>,
 }
 
 /// What a queued Turn waits for.
@@ -81,7 +89,14 @@ pub(crate) async fn session(call: Call) -> Result<Reply, ApiError> {
     let found = within(reader.session(call.id("project_id"), call.id("session_id"))).await?;
     let record = found.ok_or(AdminError::NotFound)?;
     let waiting = waiting(&call.core, &record);
+    let parts = Parts {
+        allocation: true,
+        ..Parts::default()
+    };
+    let hosted = within(reader.state(call.id("session_id"), &parts)).await?;
+    let provider = hosted.and_then(|state| state.allocation?.plugin);
     let state = record.state;
+    let adapter = state.turn.as_ref().and_then(|turn| turn.adapter.clone());
     let shown = project(&state);
     let failure = session_failure(&state);
     let session_id = state.session.id.to_string();
@@ -93,6 +108,8 @@ pub(crate) async fn session(call: Call) -> Result<Reply, ApiError> {
             status: shown.status,
             failure,
             waiting,
+            adapter,
+            provider,
         },
     )
 }

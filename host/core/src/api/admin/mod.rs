@@ -5,6 +5,7 @@ pub(crate) mod diagnostics;
 pub(crate) mod installation;
 pub(crate) mod models;
 mod parameters;
+pub(crate) mod plugins;
 pub(crate) mod projects;
 pub(crate) mod provider;
 pub(crate) mod records;

@@ -1,5 +1,7 @@
 //! The deployment's default model of each harness (DEF-001 to DEF-004).
 
+use std::sync::Arc;
+
 use axum::http::StatusCode;
 use domain::agent::admission::check_parameters;
 use domain::json::{Json, Kind, Opaque};
@@ -62,14 +64,15 @@ pub(crate) async fn list(call: Call) -> Result<Reply, ApiError> {
         .core
         .harnesses
         .default()
-        .map(|declaration| &declaration.id);
-    let data = call.core.harnesses.all().iter().map(|declaration| {
+        .map(|declaration| declaration.id.clone());
+    let all = call.core.harnesses.all();
+    let data = all.iter().map(|declaration| {
         let id = declaration.id.as_str();
         HarnessJson {
             id,
             display_name: &declaration.display_name,
             enabled: true,
-            default: default == Some(&declaration.id),
+            default: default.as_ref() == Some(&declaration.id),
             model_configuration: defaults.iter().find(|found| found.harness == id).map(shown),
             model_configuration_support: SupportJson {
                 protocols: declaration
@@ -111,7 +114,7 @@ pub(crate) async fn set(call: Call) -> Result<Reply, ApiError> {
     let declaration = harness(&call)?;
     let configuration = parse(
         call.body.json(),
-        declaration,
+        &declaration,
         call.core.allow_loopback_model_urls,
     )?;
     let unit = SetModelDefault {
@@ -134,7 +137,7 @@ pub(crate) async fn clear(call: Call) -> Result<Reply, ApiError> {
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }
 
-fn harness(call: &Call) -> Result<&HarnessDeclaration, ApiError> {
+fn harness(call: &Call) -> Result<Arc<HarnessDeclaration>, ApiError> {
     call.core
         .harnesses
         .find(&call.param("harness_id"))

@@ -42,6 +42,8 @@ pub(crate) enum AdminError {
     ProviderNotReady(String),
     /// 400.
     ExpectedGeneration,
+    /// 409, with why.
+    PluginsNotReloaded(String),
     /// 409 with how many sandboxes are held (SP-2.10).
     ProviderInUse(u32),
 }
@@ -134,6 +136,11 @@ impl AdminError {
             Self::ExpectedGeneration => {
                 let message = "The generation that was seen must be given as a whole number.";
                 Row::bad("invalid_request", message).at("expected_generation")
+            }
+            Self::PluginsNotReloaded(why) => {
+                let message =
+                    format!("The plugins were not loaded again, the former ones go on: {why}.");
+                Row::conflict("plugins_not_reloaded", &message)
             }
             Self::ProviderInUse(held) => {
                 let message = format!(

@@ -8,7 +8,7 @@ use crate::api::{admin, history, sessions};
 pub(super) fn rows() -> Vec<Route> {
     use Verb::{Delete, Get, Post, Put};
     use admin::{
-        archives, diagnostics, installation, models, projects, provider, records, summary,
+        archives, diagnostics, installation, models, plugins, projects, provider, records, summary,
     };
     let row = |verb, path, shapes, handler| Route::new(verb, path, Space::Admin, shapes, handler);
     const PROVIDER: &str = "/core/v1/sandbox-provider";
@@ -183,5 +183,18 @@ pub(super) fn rows() -> Vec<Route> {
             ("SandboxProvider", "SandboxProvider"),
             handler!(provider::set),
         ),
+        row(
+            Get,
+            "/core/v1/plugins",
+            ("", "Plugins"),
+            handler!(plugins::list),
+        ),
+        row(
+            Post,
+            "/core/v1/plugins/reload",
+            ("", "Plugins"),
+            handler!(plugins::reload),
+        )
+        .body(BodyRule::Ignored),
     ]
 }

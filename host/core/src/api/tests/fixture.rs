@@ -24,6 +24,7 @@ use crate::harnesses::Harnesses;
 use crate::http::accept::Answer;
 use crate::hub::Hub;
 use crate::keys::StreamKeys;
+use crate::plugins::Shelf;
 use crate::settings::ShownSetting;
 use crate::state::Core;
 
@@ -96,6 +97,10 @@ impl Fixture {
             keys: StreamKeys::default(),
             core_keys: vec![*Digest::of(CORE_KEY.as_bytes()).as_bytes()],
             harnesses: Harnesses::new(vec![declaration()], None, None).unwrap(),
+            plugins: Arc::new(Shelf::new(
+                plugin_host::Plugins::built_in().unwrap(),
+                plugin_host::Settings::default(),
+            )),
             allow_loopback_model_urls: false,
             facts: Facts {
                 public_url: "http://127.0.0.1:8091/".parse().unwrap(),

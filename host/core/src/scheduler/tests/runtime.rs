@@ -166,6 +166,7 @@ impl Peer for Runtime {
             version: "1".into(),
             contract: "0.1".into(),
             declaration_hash: declaration.hash(),
+            plugin: None,
             available: true,
             reason: None,
             capabilities,

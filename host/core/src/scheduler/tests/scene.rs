@@ -25,6 +25,7 @@ use crate::api::tests::fixture::Fixture;
 use crate::deployment::{Deployment, Parts};
 use crate::issuers::{IssuerSettings, Issuers};
 use crate::peer::Peers;
+use crate::plugins::Shelf;
 use crate::provider_memory::Records;
 use crate::scheduler::authorize::Authorizer;
 use crate::scheduler::slots::Slots;
@@ -66,7 +67,10 @@ pub(super) async fn deployment(api: &Fixture) -> Deployment {
     let (store, folder) = (&api.core.store, api.folder.path());
     let parts = Parts {
         store: store.clone(),
-        plugins: plugin_host::Plugins::built_in().unwrap(),
+        plugins: Arc::new(Shelf::new(
+            plugin_host::Plugins::built_in().unwrap(),
+            plugin_host::Settings::default(),
+        )),
         sandboxes: Arc::new(Sandboxes::new(machine::sandbox::Settings::new(
             folder.join("sessions"),
             "/nonexistent",

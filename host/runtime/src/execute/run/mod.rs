@@ -17,8 +17,8 @@ use std::{collections::VecDeque, time::Duration};
 use domain::{
     FrameId, RunId,
     run::{
-        EventBody, FailureCode, InputMessage, NativeSession, RefusalCode, RunEvent, RunFailure,
-        TurnStatus, Usage,
+        EventBody, FailureCode, InputMessage, NativeSession, PluginIdentity, RefusalCode, RunEvent,
+        RunFailure, TurnStatus, Usage,
     },
 };
 use plugin_host::contract::harness_io::{Command, FunctionResult, MessageIn, StartTurn};
@@ -166,6 +166,8 @@ struct Ending {
 #[derive(Debug)]
 pub(super) struct Run {
     id: RunId,
+    /// What serves it, until it was told.
+    plugin: Option<PluginIdentity>,
     limits: Limits,
     phase: Phase,
     journal: Journal,
@@ -188,6 +190,7 @@ impl Run {
     pub(super) fn start(
         id: RunId,
         messages: Vec<InputMessage>,
+        plugin: PluginIdentity,
         limits: Limits,
         now: Instant,
         out: &mut Vec<Do>,
@@ -210,6 +213,7 @@ impl Run {
             .collect();
         Self {
             id,
+            plugin: Some(plugin),
             limits,
             phase: Phase::Starting,
             journal: Journal::default(),
@@ -392,7 +396,7 @@ impl Run {
         }
         if matches!(self.phase, Phase::Starting) {
             // A settlement implies the start that it settles.
-            out.push(Do::Started);
+            self.begun(now, out);
         }
         if !how.reusable {
             self.kill(out);
@@ -477,6 +481,14 @@ impl Run {
         self.try_settle(now, out);
     }
 
+    /// A native Turn exists; it is told which plugin serves it.
+    fn begun(&mut self, now: Instant, out: &mut Vec<Do>) {
+        out.push(Do::Started);
+        if let Some(plugin) = self.plugin.take() {
+            self.event(RunEvent::root(EventBody::Adapter(plugin)), now, out);
+        }
+    }
+
     fn start_receipt(&mut self, confirmed: Confirmed, now: Instant, out: &mut Vec<Do>) {
         if !matches!(self.phase, Phase::Starting) {
             return;
@@ -484,7 +496,7 @@ impl Run {
         match confirmed {
             Confirmed::Done => {
                 self.phase = Phase::Running;
-                out.push(Do::Started);
+                self.begun(now, out);
                 self.give_cancel(out);
                 self.give_next(now, out);
             }
@@ -502,7 +514,7 @@ impl Run {
             Confirmed::Unknown => {
                 // Input may have gone, so a Turn exists (TRN-002); nobody can say more about it.
                 self.phase = Phase::Running;
-                out.push(Do::Started);
+                self.begun(now, out);
                 self.kill(out);
             }
         }
@@ -517,7 +529,8 @@ impl Run {
                 self.open_calls -= usize::from(is_call(&end.item.body)).min(self.open_calls)
             }
             EventBody::Notice(_) => return,
-            EventBody::Delta(_)
+            EventBody::Adapter(_)
+            | EventBody::Delta(_)
             | EventBody::Agent(_)
             | EventBody::Child(_)
             | EventBody::Error(_)

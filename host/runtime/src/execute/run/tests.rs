@@ -63,6 +63,14 @@ fn message() -> InputMessage {
     }
 }
 
+fn plugin() -> PluginIdentity {
+    PluginIdentity {
+        id: "harness".to_owned(),
+        version: "1.2.3".to_owned(),
+        digest: Some("d".repeat(64)),
+    }
+}
+
 /// A Run with everything that was asked and told.
 struct Trial {
     run: Run,
@@ -85,6 +93,7 @@ impl Trial {
         let run = Run::start(
             RunId::new(Uuid::now_v7()),
             vec![message()],
+            plugin(),
             Limits::new(2_000, 0, 0),
             now,
             &mut out,
@@ -312,7 +321,14 @@ fn a_cancel_while_starting_is_applied_once_there_is_a_turn() {
     let id = trial.run.id().to_string();
     trial.run.receipt(&id, Confirmed::Done, trial.now, &mut out);
     assert!(
-        matches!(&out[..], [Do::Started, Do::Give(Command::CancelTurn(_))]),
+        matches!(
+            &out[..],
+            [
+                Do::Started,
+                Do::Events(..),
+                Do::Give(Command::CancelTurn(_))
+            ]
+        ),
         "{out:?}"
     );
 }
