@@ -25,6 +25,10 @@ pub struct Effort {
     pub starts: usize,
     /// Time until a started Core counts as idle.
     pub settle: Duration,
+    /// Loads of a plugin.
+    pub loads: usize,
+    /// Live instances of a plugin.
+    pub instances: usize,
 }
 
 impl Effort {
@@ -40,6 +44,8 @@ impl Effort {
         upload: 500 * 1024 * 1024,
         starts: 10,
         settle: Duration::from_secs(2),
+        loads: 10,
+        instances: 1000,
     };
 
     /// Enough to see that a row works.
@@ -54,5 +60,7 @@ impl Effort {
         upload: 3_000_000,
         starts: 1,
         settle: Duration::ZERO,
+        loads: 1,
+        instances: 3,
     };
 }

@@ -54,6 +54,9 @@ struct Rows {
     /// The scripted harness.
     #[arg(long)]
     scripted: PathBuf,
+    /// Folder with the Codex adapter as a component and as a native library.
+    #[arg(long, value_name = "FOLDER")]
+    plugins: PathBuf,
     /// Make data folders here: the disk that is measured. `/tmp` may be memory.
     #[arg(long, value_name = "FOLDER", default_value = "/var/tmp")]
     disk: PathBuf,
@@ -87,6 +90,7 @@ async fn measure(options: Rows) -> Result<()> {
     let programs = Programs {
         berth: options.berth.canonicalize()?,
         scripted: options.scripted.canonicalize()?,
+        plugins: options.plugins.canonicalize()?,
         bench: std::env::current_exe()?,
         disk: options.disk.canonicalize()?,
     };

@@ -10,6 +10,8 @@ pub enum Target {
     RatioAtLeast(f64),
     /// The figure is at most this, in its unit.
     AtMost(f64),
+    /// The figure is at least this, in its unit.
+    AtLeast(f64),
 }
 
 /// One line of the table.
@@ -72,10 +74,25 @@ impl Line {
         }
     }
 
+    /// A figure with a floor of its own.
+    #[must_use]
+    pub fn at_least(row: &'static str, figure: f64, unit: &'static str, at_least: f64) -> Self {
+        Self {
+            row,
+            figure,
+            unit,
+            ceiling: None,
+            ratio: None,
+            target: Target::AtLeast(at_least),
+            met: figure >= at_least,
+        }
+    }
+
     fn cells(&self) -> [String; 6] {
         let target = match self.target {
             Target::RatioAtLeast(ratio) => format!("ratio ≥ {ratio}"),
             Target::AtMost(limit) => format!("≤ {limit} {}", self.unit),
+            Target::AtLeast(limit) => format!("≥ {limit} {}", self.unit),
         };
         [
             self.row.to_owned(),
@@ -133,6 +150,9 @@ mod tests {
         assert!(Line::cost("r", 3.0, "ms", None, 3.0).met);
         let late = Line::cost("late", 3.1, "ms", Some(("pipe", 0.1)), 3.0);
         assert!(!late.met);
+        assert!(
+            Line::at_least("r", 3.0, "/s", 3.0).met && !Line::at_least("r", 2.9, "/s", 3.0).met
+        );
         // A figure that could not be measured meets nothing.
         assert!(!Line::cost("r", f64::NAN, "ms", None, 3.0).met);
         let text = table(&[late]);

@@ -26,6 +26,8 @@ pub struct Programs {
     pub berth: PathBuf,
     /// `berth-scripted`.
     pub scripted: PathBuf,
+    /// Folder of plugin files.
+    pub plugins: PathBuf,
     /// This program, for ceilings that are processes of their own.
     pub bench: PathBuf,
     /// Where data folders are made: the disk that is measured.
@@ -325,7 +327,7 @@ impl Server {
     /// # Errors
     /// It is gone.
     pub fn resident_mb(&self) -> Result<f64> {
-        self.memory_mb("VmRSS:")
+        resident_mb(self.pid)
     }
 
     /// The most memory that it held since [`Server::forget_peak`].
@@ -333,7 +335,7 @@ impl Server {
     /// # Errors
     /// It is gone.
     pub fn peak_mb(&self) -> Result<f64> {
-        self.memory_mb("VmHWM:")
+        memory_mb(self.pid, "VmHWM:")
     }
 
     /// Lets the peak begin at what it holds now.
@@ -346,17 +348,25 @@ impl Server {
             "5",
         )?)
     }
+}
 
-    fn memory_mb(&self, name: &str) -> Result<f64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid))?;
-        let kib: f64 = status
-            .lines()
-            .find_map(|line| line.strip_prefix(name))
-            .and_then(|rest| rest.split_whitespace().next())
-            .with_context(|| format!("no {name}"))?
-            .parse()?;
-        Ok(kib * 1024.0 / 1e6)
-    }
+/// Memory that a process holds, in megabytes of a million bytes.
+///
+/// # Errors
+/// It is gone.
+pub fn resident_mb(pid: u32) -> Result<f64> {
+    memory_mb(pid, "VmRSS:")
+}
+
+fn memory_mb(pid: u32, name: &str) -> Result<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let kib: f64 = status
+        .lines()
+        .find_map(|line| line.strip_prefix(name))
+        .and_then(|rest| rest.split_whitespace().next())
+        .with_context(|| format!("no {name}"))?
+        .parse()?;
+    Ok(kib * 1024.0 / 1e6)
 }
 
 /// The body of a creation.

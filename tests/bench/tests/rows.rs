@@ -1,6 +1,7 @@
 //! Each row runs, with counts so small that its figures mean nothing and are not looked at.
 //!
-//! `BERTH_TEST_BIN` and `BERTH_TEST_SCRIPTED` name the programs (default: beside this crate's build).
+//! `BERTH_TEST_BIN` and `BERTH_TEST_SCRIPTED` name the programs (default: beside this crate's build), `BERTH_TEST_PLUGINS` the folder of
+//! plugin files (`cargo xtask plugins` builds them).
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
@@ -19,10 +20,16 @@ fn program(variable: &str, name: &str) -> PathBuf {
     program
 }
 
+fn plugins() -> PathBuf {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/test-plugins");
+    std::env::var_os("BERTH_TEST_PLUGINS").map_or(beside, PathBuf::from)
+}
+
 async fn measured(row: Row) -> Vec<Line> {
     let programs = Programs {
         berth: program("BERTH_TEST_BIN", "berth"),
         scripted: program("BERTH_TEST_SCRIPTED", "berth-scripted"),
+        plugins: plugins(),
         bench: BENCH.into(),
         disk: std::env::temp_dir(),
     };
@@ -61,4 +68,5 @@ rows! {
     a_machine_is_measured: Machine has 1,
     an_upload_is_measured: Upload has 2,
     an_idle_core_is_measured: Idle has 4,
+    a_plugin_is_measured: Plugin has 8,
 }

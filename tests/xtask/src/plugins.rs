@@ -36,11 +36,12 @@ pub fn build(only: Option<&str>) -> Result<()> {
         bail!("no plugin of the tests is in {}", only.unwrap_or_default());
     }
     let wasm = Wasm::find()?;
+    let built = target().join("debug/berth");
     for plugin in PLUGINS.into_iter().filter(|folder| wanted(folder)) {
-        let mut component = berth(plugin, "release");
+        let mut component = berth(&built, plugin, "release", &folder());
         component.envs(wasm.variables());
         must(&mut component)?;
-        let mut library = berth(plugin, "dev");
+        let mut library = berth(&built, plugin, "dev", &folder());
         library.arg("--native");
         must(&mut library)?;
     }
@@ -50,13 +51,23 @@ pub fn build(only: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-fn berth(plugin: &str, profile: &str) -> Command {
-    let mut command = program(target().join("debug/berth"));
+/// Builds one of them, with this `berth` and into this folder, as it would be published.
+pub fn build_released(plugin: &str, built: &Path, out: &Path) -> Result<()> {
+    let mut component = berth(built, plugin, "release", out);
+    component.envs(Wasm::find()?.variables());
+    must(&mut component)?;
+    let mut library = berth(built, plugin, "release", out);
+    library.arg("--native");
+    must(&mut library)
+}
+
+fn berth(built: &Path, plugin: &str, profile: &str, out: &Path) -> Command {
+    let mut command = program(built);
     command
         .args(["plugin", "build"])
         .arg(root().join(plugin))
         .args(["--profile", profile, "--out"])
-        .arg(folder())
+        .arg(out)
         .env("CARGO_TERM_QUIET", "true");
     command
 }

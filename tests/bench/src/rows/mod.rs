@@ -6,6 +6,7 @@ mod idle;
 mod list;
 mod machine;
 mod missing;
+mod plugin;
 mod read;
 mod turn;
 mod upload;
@@ -41,11 +42,13 @@ pub enum Row {
     Upload,
     /// An idle Core: memory, start, size.
     Idle,
+    /// A plugin over each transport.
+    Plugin,
 }
 
 impl Row {
     /// All, in the order of the table.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Read,
         Self::List,
         Self::Missing,
@@ -55,6 +58,7 @@ impl Row {
         Self::Machine,
         Self::Upload,
         Self::Idle,
+        Self::Plugin,
     ];
 
     /// Its name on the command line.
@@ -70,6 +74,7 @@ impl Row {
             Self::Machine => "machine",
             Self::Upload => "upload",
             Self::Idle => "idle",
+            Self::Plugin => "plugin",
         }
     }
 
@@ -88,6 +93,7 @@ impl Row {
             Self::Machine => machine::measure(programs, effort).await,
             Self::Upload => upload::measure(programs, effort).await,
             Self::Idle => idle::measure(programs, effort).await,
+            Self::Plugin => plugin::measure(programs, effort).await,
         }
         .with_context(|| format!("row `{}`", self.name()))
     }
