@@ -7,9 +7,10 @@ use domain::{
 };
 use seal::{Binding, KeyRing, Purpose};
 use serde::{Deserialize, Serialize};
-use sqlx::{AnyConnection, Row, any::AnyRow};
+use sqlx::{Row, any::AnyRow};
 
 use crate::{
+    conn::Conn,
     convert::{id_column, json_column, parse_id, to_json},
     error::{StoreError, UnitError},
     provenance::{Author, Operation, Provenance, record},
@@ -51,7 +52,7 @@ fn body(agent: &SavedAgent) -> Result<String, StoreError> {
 
 /// A live Agent of a Project.
 pub(crate) async fn get(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     project: ProjectId,
     id: AgentId,
 ) -> Result<Option<SavedAgent>, StoreError> {
@@ -67,7 +68,7 @@ pub(crate) async fn get(
 
 /// The provider key of a live Agent; fails closed if it does not open (MDL-031).
 pub(crate) async fn provider_key(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     keys: &KeyRing,
     project: ProjectId,
     id: AgentId,

@@ -4,19 +4,17 @@ use domain::{
     SessionId,
     allocation::{Allocation, AllocationPhase},
 };
-use sqlx::{AnyConnection, Row};
+use sqlx::Row;
 
 use crate::{
+    conn::Conn,
     convert::{expect_written, int, json_column, to_json},
     error::StoreError,
     provider_state,
 };
 
 /// Inserts an allocation, or replaces one by its next revision (SP-4.9).
-pub(crate) async fn put(
-    conn: &mut AnyConnection,
-    allocation: &Allocation,
-) -> Result<(), StoreError> {
+pub(crate) async fn put(conn: &mut Conn, allocation: &Allocation) -> Result<(), StoreError> {
     let done = sqlx::query(
         "INSERT INTO allocations (id, session_id, environment_id, device_id, provider, phase, revision, body) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (id) DO UPDATE SET phase = excluded.phase, \
@@ -52,7 +50,7 @@ pub(crate) async fn put(
 
 /// The allocation of a Session.
 pub(crate) async fn of_session(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     session: SessionId,
 ) -> Result<Option<Allocation>, StoreError> {
     // Keyed by the Environment, of which a Session has at most one.
@@ -67,7 +65,7 @@ pub(crate) async fn of_session(
 }
 
 /// Allocations of a provider that hold compute.
-pub(crate) async fn holding(conn: &mut AnyConnection, provider: &str) -> Result<u32, StoreError> {
+pub(crate) async fn holding(conn: &mut Conn, provider: &str) -> Result<u32, StoreError> {
     // Written so that the index of what is not released serves it.
     let row = sqlx::query(
         "SELECT count(*) AS held FROM allocations WHERE provider = $1 AND phase <> 'released' AND phase <> 'suspended'",

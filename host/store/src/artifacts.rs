@@ -3,15 +3,16 @@
 use std::collections::HashMap;
 
 use domain::{ArtifactId, SessionId, Timestamp, artifact::Artifact};
-use sqlx::{AnyConnection, Row, any::AnyRow};
+use sqlx::{Row, any::AnyRow};
 
 use crate::{
+    conn::Conn,
     convert::{count_column, expect_written, id_column, int},
     error::StoreError,
 };
 
 /// Inserts an Artifact, or notes its deletion.
-pub(crate) async fn put(conn: &mut AnyConnection, artifact: &Artifact) -> Result<(), StoreError> {
+pub(crate) async fn put(conn: &mut Conn, artifact: &Artifact) -> Result<(), StoreError> {
     let done = sqlx::query(
         "INSERT INTO artifacts (id, session_id, turn_id, environment_id, path, digest, size, created_at, deleted_at) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO UPDATE SET deleted_at = excluded.deleted_at \
@@ -33,7 +34,7 @@ pub(crate) async fn put(conn: &mut AnyConnection, artifact: &Artifact) -> Result
 
 /// A remaining Artifact of a Session.
 pub(crate) async fn get(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     session: SessionId,
     id: ArtifactId,
 ) -> Result<Option<Artifact>, StoreError> {
@@ -50,7 +51,7 @@ pub(crate) async fn get(
 
 /// Of the Artifacts of a Session that remain the newest of each path (ART-007), in one read: a Turn may have thousands.
 pub(crate) async fn newest(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     session: SessionId,
 ) -> Result<Vec<Artifact>, StoreError> {
     let rows = sqlx::query(

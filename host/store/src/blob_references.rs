@@ -1,16 +1,12 @@
 //! Who keeps which blob. A blob without a reference and without an Artifact is swept after its grace period.
 
 use domain::blob::BlobRef;
-use sqlx::AnyConnection;
 
+use crate::conn::Conn;
 use crate::error::StoreError;
 
 /// Notes that `holder` (a public id) keeps a blob whose bytes are stored.
-pub(crate) async fn add(
-    conn: &mut AnyConnection,
-    blob: &BlobRef,
-    holder: &str,
-) -> Result<(), StoreError> {
+pub(crate) async fn add(conn: &mut Conn, blob: &BlobRef, holder: &str) -> Result<(), StoreError> {
     sqlx::query(
         "INSERT INTO blob_references (blob, holder) VALUES ($1, $2) ON CONFLICT (blob, holder) DO NOTHING",
     )
@@ -22,7 +18,7 @@ pub(crate) async fn add(
 }
 
 /// Lets go of everything that `holder` kept.
-pub(crate) async fn release(conn: &mut AnyConnection, holder: &str) -> Result<(), StoreError> {
+pub(crate) async fn release(conn: &mut Conn, holder: &str) -> Result<(), StoreError> {
     sqlx::query("DELETE FROM blob_references WHERE holder = $1")
         .bind(holder.to_owned())
         .execute(conn)
@@ -31,10 +27,7 @@ pub(crate) async fn release(conn: &mut AnyConnection, holder: &str) -> Result<()
 }
 
 /// Whether anything keeps the blob of this name.
-pub(crate) async fn is_referenced(
-    conn: &mut AnyConnection,
-    name: &str,
-) -> Result<bool, StoreError> {
+pub(crate) async fn is_referenced(conn: &mut Conn, name: &str) -> Result<bool, StoreError> {
     let row = sqlx::query(
         "SELECT 1 FROM artifacts WHERE digest = $1 AND deleted_at IS NULL \
          UNION ALL SELECT 1 FROM blob_references WHERE blob = $1 LIMIT 1",

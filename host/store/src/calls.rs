@@ -4,16 +4,16 @@ use domain::{
     SessionId, TurnId,
     call::{Call, CallId},
 };
-use sqlx::AnyConnection;
 
 use crate::{
+    conn::Conn,
     convert::{expect_written, json_column, to_json},
     error::StoreError,
 };
 
 /// Inserts a call, or replaces one that is open.
 pub(crate) async fn put(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     session: SessionId,
     call: &Call,
 ) -> Result<(), StoreError> {
@@ -33,7 +33,7 @@ pub(crate) async fn put(
 }
 
 /// The open calls of a Turn in order of registration.
-pub(crate) async fn open(conn: &mut AnyConnection, turn: TurnId) -> Result<Vec<Call>, StoreError> {
+pub(crate) async fn open(conn: &mut Conn, turn: TurnId) -> Result<Vec<Call>, StoreError> {
     let rows =
         sqlx::query("SELECT body FROM calls WHERE turn_id = $1 AND open = 1 ORDER BY position")
             .bind(turn.to_string())
@@ -46,7 +46,7 @@ pub(crate) async fn open(conn: &mut AnyConnection, turn: TurnId) -> Result<Vec<C
 
 /// The calls of a Session with this id, of whatever Turn.
 pub(crate) async fn named(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     session: SessionId,
     call: &CallId,
 ) -> Result<Vec<Call>, StoreError> {

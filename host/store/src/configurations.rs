@@ -4,9 +4,9 @@ use domain::{
     ConfigurationId, ProjectId, Secret, SessionId, Timestamp, configuration::SessionConfiguration,
 };
 use seal::{Binding, KeyRing, Purpose};
-use sqlx::{AnyConnection, Row};
+use sqlx::Row;
 
-use crate::{convert::to_json, error::StoreError};
+use crate::{conn::Conn, convert::to_json, error::StoreError};
 
 /// A configuration to freeze. Secrets travel apart and are sealed (MDL-029).
 #[derive(Debug, Clone)]
@@ -31,7 +31,7 @@ pub struct ConfigurationSecrets {
 }
 
 pub(crate) async fn add(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     keys: &KeyRing,
     project: ProjectId,
     session: SessionId,
@@ -55,7 +55,7 @@ pub(crate) async fn add(
 
 /// Opens the secrets of a Session's configuration. A snapshot that does not open fails closed (MDL-031).
 pub(crate) async fn secrets(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     keys: &KeyRing,
     project: ProjectId,
     session: SessionId,

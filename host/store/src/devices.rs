@@ -4,15 +4,15 @@ use domain::{
     DeviceId, Digest, SessionId,
     binding::{Binding, Device},
 };
-use sqlx::AnyConnection;
 
 use crate::{
+    conn::Conn,
     convert::{json_column, to_json},
     error::StoreError,
 };
 
 /// Inserts or replaces a device.
-pub(crate) async fn put(conn: &mut AnyConnection, device: &Device) -> Result<(), StoreError> {
+pub(crate) async fn put(conn: &mut Conn, device: &Device) -> Result<(), StoreError> {
     sqlx::query(
         "INSERT INTO devices (id, environment_id, credential, revoked, body) VALUES ($1, $2, $3, $4, $5) \
          ON CONFLICT (id) DO UPDATE SET credential = excluded.credential, revoked = excluded.revoked, body = excluded.body",
@@ -28,10 +28,7 @@ pub(crate) async fn put(conn: &mut AnyConnection, device: &Device) -> Result<(),
 }
 
 /// One device.
-pub(crate) async fn get(
-    conn: &mut AnyConnection,
-    id: DeviceId,
-) -> Result<Option<Device>, StoreError> {
+pub(crate) async fn get(conn: &mut Conn, id: DeviceId) -> Result<Option<Device>, StoreError> {
     let row = sqlx::query("SELECT body FROM devices WHERE id = $1")
         .bind(id.to_string())
         .fetch_optional(conn)
@@ -42,7 +39,7 @@ pub(crate) async fn get(
 
 /// The device that presents a credential with this digest, revoked ones included.
 pub(crate) async fn by_credential(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     digest: Digest,
 ) -> Result<Option<Device>, StoreError> {
     let row = sqlx::query("SELECT body FROM devices WHERE credential = $1")
@@ -54,10 +51,7 @@ pub(crate) async fn by_credential(
 }
 
 /// Inserts or replaces a binding.
-pub(crate) async fn put_binding(
-    conn: &mut AnyConnection,
-    binding: &Binding,
-) -> Result<(), StoreError> {
+pub(crate) async fn put_binding(conn: &mut Conn, binding: &Binding) -> Result<(), StoreError> {
     let owed = binding
         .release
         .is_some_and(|release| release.acknowledged_at.is_none());
@@ -77,7 +71,7 @@ pub(crate) async fn put_binding(
 
 /// The binding of a Session.
 pub(crate) async fn binding(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     session: SessionId,
 ) -> Result<Option<Binding>, StoreError> {
     let row = sqlx::query("SELECT body FROM bindings WHERE session_id = $1")

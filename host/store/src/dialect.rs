@@ -18,6 +18,8 @@ pub(crate) enum Role {
     Pool,
     /// Migrations at the start.
     Opening,
+    /// Moving the log of a file into it.
+    Checkpoint,
 }
 
 impl Dialect {
@@ -109,6 +111,8 @@ impl Dialect {
                 "PRAGMA query_only = ON",
                 "PRAGMA cache_size = -4000",
             ],
+            // While it waits for readers the writer waits too, so it asks again rather than for long.
+            (Self::Sqlite, Role::Checkpoint) => &["PRAGMA busy_timeout = 500"],
             // A busy row sends a leased unit back to the queue, so that one locked Session delays nobody. The server ends
             // the transaction of a process that was stopped inside it, or the next owner could not read the lease row.
             (Self::Postgres, Role::Writer) => &[
@@ -122,7 +126,7 @@ impl Dialect {
                 "SET idle_in_transaction_session_timeout = '10s'",
             ],
             // A migration takes as long as it takes, and waits for another process that migrates.
-            (Self::Postgres, Role::Opening) => &[],
+            (Self::Postgres, Role::Opening | Role::Checkpoint) => &[],
         }
     }
 

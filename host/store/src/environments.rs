@@ -3,15 +3,11 @@
 use domain::environment::{
     ConnectionState, Environment, EnvironmentKind, EnvironmentStatus, Initialization,
 };
-use sqlx::AnyConnection;
 
-use crate::{convert::to_json, error::StoreError};
+use crate::{conn::Conn, convert::to_json, error::StoreError};
 
 /// Inserts or replaces an Environment.
-pub(crate) async fn put(
-    conn: &mut AnyConnection,
-    environment: &Environment,
-) -> Result<(), StoreError> {
+pub(crate) async fn put(conn: &mut Conn, environment: &Environment) -> Result<(), StoreError> {
     sqlx::query(
         "INSERT INTO environments (id, session_id, kind, status, initialization, connection, body) \
          VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (id) DO UPDATE SET status = excluded.status, \

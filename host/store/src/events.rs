@@ -1,9 +1,10 @@
 //! Public events: numbered when applied, read by cursor.
 
 use domain::{EventId, EventPayload, SessionId, Timestamp, event::EVENT_VERSION};
-use sqlx::{AnyConnection, Row};
+use sqlx::Row;
 
 use crate::{
+    conn::Conn,
     convert::{count_column, id_column, int, json_column, to_json},
     error::StoreError,
     sessions,
@@ -24,7 +25,7 @@ pub struct StoredEvent {
 
 /// Numbers and adds events; the answer is the newest number.
 pub(crate) async fn add(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     session: SessionId,
     events: &[EventPayload],
     now: Timestamp,
@@ -86,7 +87,7 @@ fn groups<T>(rows: &[T]) -> impl Iterator<Item = &[T]> {
 
 /// Events after a number, at most `limit` and about `bytes` of them (SC-11.6); at least one if there is any.
 pub(crate) async fn after(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     session: SessionId,
     number: u64,
     limit: u32,
@@ -119,7 +120,7 @@ pub(crate) async fn after(
 
 /// Removes deltas of ended Items up to a number, at most `slice` of them; `false`: there may be more.
 pub(crate) async fn trim(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     session: SessionId,
     through: u64,
     slice: u32,
@@ -140,7 +141,7 @@ pub(crate) async fn trim(
 
 /// The newest delta that, with all newer ones, is over so many bytes; none if all of them are not.
 pub(crate) async fn oversized(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     session: SessionId,
     bytes: u64,
 ) -> Result<Option<u64>, StoreError> {

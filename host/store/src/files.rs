@@ -6,10 +6,11 @@ use domain::{
     blob::{BlobOwner, BlobScope},
     file::File,
 };
-use sqlx::{AnyConnection, Row, any::AnyRow};
+use sqlx::{Row, any::AnyRow};
 
 use crate::{
     blob_references,
+    conn::Conn,
     convert::{count_column, id_column, int, parse_id},
     error::{StoreError, UnitError},
     provenance::{Author, Operation, Provenance, record},
@@ -35,7 +36,7 @@ pub(crate) fn read(row: &AnyRow) -> Result<File, StoreError> {
 
 /// A File of a Project.
 pub(crate) async fn get(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     project: ProjectId,
     id: FileId,
 ) -> Result<Option<File>, StoreError> {

@@ -1,16 +1,17 @@
 //! Item rows, and the text that still streams.
 
 use domain::{ItemId, SessionId, TurnId, item::Item, session_state::PartialText};
-use sqlx::{AnyConnection, Row};
+use sqlx::Row;
 
 use crate::{
+    conn::Conn,
     convert::{expect_written, int, json_column, to_json},
     error::StoreError,
 };
 
 /// Inserts an Item, or replaces one that has not ended (I13).
 pub(crate) async fn put(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     session: SessionId,
     item: &Item,
 ) -> Result<(), StoreError> {
@@ -32,7 +33,7 @@ pub(crate) async fn put(
 }
 
 /// The Items of a Turn that have not ended, by position.
-pub(crate) async fn open(conn: &mut AnyConnection, turn: TurnId) -> Result<Vec<Item>, StoreError> {
+pub(crate) async fn open(conn: &mut Conn, turn: TurnId) -> Result<Vec<Item>, StoreError> {
     let rows =
         sqlx::query("SELECT body FROM items WHERE turn_id = $1 AND ended = 0 ORDER BY position")
             .bind(turn.to_string())
@@ -44,7 +45,7 @@ pub(crate) async fn open(conn: &mut AnyConnection, turn: TurnId) -> Result<Vec<I
 }
 
 /// One Item.
-pub(crate) async fn get(conn: &mut AnyConnection, id: ItemId) -> Result<Option<Item>, StoreError> {
+pub(crate) async fn get(conn: &mut Conn, id: ItemId) -> Result<Option<Item>, StoreError> {
     let row = sqlx::query("SELECT body FROM items WHERE id = $1")
         .bind(id.to_string())
         .fetch_optional(conn)
@@ -55,7 +56,7 @@ pub(crate) async fn get(conn: &mut AnyConnection, id: ItemId) -> Result<Option<I
 
 /// The Item of a Turn with the harness's key.
 pub(crate) async fn by_key(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     turn: TurnId,
     key: &str,
 ) -> Result<Option<Item>, StoreError> {
@@ -70,7 +71,7 @@ pub(crate) async fn by_key(
 
 /// All Items of a Turn by position.
 pub(crate) async fn of_turn(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     turn: TurnId,
     limit: u32,
 ) -> Result<Vec<Item>, StoreError> {
@@ -85,10 +86,7 @@ pub(crate) async fn of_turn(
 }
 
 /// The text streamed so far of an Item, by part.
-pub(crate) async fn partial(
-    conn: &mut AnyConnection,
-    item: ItemId,
-) -> Result<Vec<PartialText>, StoreError> {
+pub(crate) async fn partial(conn: &mut Conn, item: ItemId) -> Result<Vec<PartialText>, StoreError> {
     let rows = sqlx::query("SELECT part, body FROM events WHERE delta_of = $1 ORDER BY number")
         .bind(item.to_string())
         .fetch_all(conn)

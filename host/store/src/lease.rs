@@ -5,10 +5,11 @@ use domain::{
     lease::{self, Authority, Epoch, Lease},
     time::LEASE_TTL,
 };
-use sqlx::{AnyConnection, Row, any::AnyRow};
+use sqlx::{Row, any::AnyRow};
 use tokio::sync::watch;
 
 use crate::{
+    conn::Conn,
     convert::{count_column, int, parse_id},
     dialect::Dialect,
     error::{StoreError, UnitError},
@@ -117,7 +118,7 @@ impl Unit for RenewLease {
 
 /// First statement of a batch with leased units. `false`: the lease is lost, nothing may be written.
 pub(crate) async fn check_and_renew(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     dialect: Dialect,
     token: LeaseToken,
 ) -> Result<bool, StoreError> {
@@ -169,7 +170,7 @@ impl LeaseCell {
 }
 
 /// Writes the lease row.
-pub(crate) async fn put(conn: &mut AnyConnection, lease: &Lease) -> Result<(), StoreError> {
+pub(crate) async fn put(conn: &mut Conn, lease: &Lease) -> Result<(), StoreError> {
     sqlx::query("UPDATE lease SET epoch = $1, owner = $2, expires_at = $3 WHERE id = 1")
         .bind(int(lease.epoch.0)?)
         .bind(lease.owner.map(|owner| owner.to_string()))
@@ -180,7 +181,7 @@ pub(crate) async fn put(conn: &mut AnyConnection, lease: &Lease) -> Result<(), S
 }
 
 /// The lease row as stored, for operators and the invariant checker.
-pub(crate) async fn read(conn: &mut AnyConnection) -> Result<Lease, StoreError> {
+pub(crate) async fn read(conn: &mut Conn) -> Result<Lease, StoreError> {
     let row = sqlx::query("SELECT epoch, owner, expires_at FROM lease WHERE id = 1")
         .fetch_one(conn)
         .await?;

@@ -2,10 +2,10 @@
 
 use domain::input::ReceiptTarget;
 use domain::{SessionId, SessionState, call::CallId, session_state::Retry};
-use sqlx::AnyConnection;
 
 use crate::{
     allocations, calls,
+    conn::Conn,
     convert::{count_column, json_column, optional_json_column},
     devices,
     error::StoreError,
@@ -63,7 +63,7 @@ impl Parts {
 
 /// Loads one Session, deleted ones included.
 pub(crate) async fn load(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     id: SessionId,
     parts: &Parts,
 ) -> Result<Option<(SessionState, u64)>, StoreError> {

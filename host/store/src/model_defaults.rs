@@ -9,9 +9,10 @@ use domain::{
 };
 use seal::{Binding, KeyRing, Purpose};
 use serde::{Deserialize, Serialize};
-use sqlx::{AnyConnection, Row, any::AnyRow};
+use sqlx::{Row, any::AnyRow};
 
 use crate::{
+    conn::Conn,
     convert::{json_column, to_json},
     error::{StoreError, UnitError},
     provenance::{Administrator, Operation, audit},
@@ -57,7 +58,7 @@ fn read(row: &AnyRow) -> Result<ModelDefault, StoreError> {
 }
 
 /// Every default.
-pub(crate) async fn all(conn: &mut AnyConnection) -> Result<Vec<ModelDefault>, StoreError> {
+pub(crate) async fn all(conn: &mut Conn) -> Result<Vec<ModelDefault>, StoreError> {
     let rows = sqlx::query(
         "SELECT harness, revision, body, updated_at FROM model_defaults ORDER BY harness",
     )
@@ -68,7 +69,7 @@ pub(crate) async fn all(conn: &mut AnyConnection) -> Result<Vec<ModelDefault>, S
 
 /// The default of a harness with its key, for the creation of a Session. Fails closed (DEF-004).
 pub(crate) async fn with_key(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     keys: &KeyRing,
     harness: &str,
 ) -> Result<Option<(ModelDefault, Secret)>, StoreError> {

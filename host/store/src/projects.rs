@@ -1,9 +1,10 @@
 //! Projects and their API keys (OPS-020 to OPS-035). Only the digest of a key is stored.
 
 use domain::{Digest, KeyId, ProjectId, Timestamp};
-use sqlx::{AnyConnection, Row, any::AnyRow};
+use sqlx::{Row, any::AnyRow};
 
 use crate::{
+    conn::Conn,
     convert::{count_column, id_column},
     error::{StoreError, UnitError},
     provenance::{Administrator, Operation, audit},
@@ -77,10 +78,7 @@ pub(crate) fn read_key(row: &AnyRow) -> Result<ApiKey, StoreError> {
     })
 }
 
-pub(crate) async fn project(
-    conn: &mut AnyConnection,
-    id: ProjectId,
-) -> Result<Option<Project>, StoreError> {
+pub(crate) async fn project(conn: &mut Conn, id: ProjectId) -> Result<Option<Project>, StoreError> {
     let row = sqlx::query(
         "SELECT id, name, created_at, archived_at, (SELECT count(*) FROM api_keys k WHERE k.project_id = projects.id \
          AND k.revoked_at IS NULL) AS active_key_count FROM projects WHERE id = $1",

@@ -4,9 +4,10 @@ use std::convert::Infallible;
 
 use domain::{AllocationId, Secret};
 use seal::{Binding, KeyRing, Purpose};
-use sqlx::{AnyConnection, Row};
+use sqlx::Row;
 
 use crate::{
+    conn::Conn,
     error::{StoreError, UnitError},
     tx::Tx,
     unit::Unit,
@@ -31,7 +32,7 @@ impl StateKey {
 
 /// Reads a value.
 pub(crate) async fn get(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     keys: &KeyRing,
     key: &StateKey,
 ) -> Result<Option<Secret>, StoreError> {
@@ -55,7 +56,7 @@ pub(crate) async fn get(
 
 /// Removes every value of an allocation.
 pub(crate) async fn forget(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     provider: &str,
     allocation: AllocationId,
 ) -> Result<(), StoreError> {

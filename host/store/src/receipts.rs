@@ -1,15 +1,15 @@
 //! Receipts of admitted batches: written once, never changed (W-IDEM-10).
 
 use domain::{SessionId, input::Receipt};
-use sqlx::AnyConnection;
 
 use crate::{
+    conn::Conn,
     convert::{json_column, to_json},
     error::StoreError,
 };
 
 /// Adds a receipt.
-pub(crate) async fn add(conn: &mut AnyConnection, receipt: &Receipt) -> Result<(), StoreError> {
+pub(crate) async fn add(conn: &mut Conn, receipt: &Receipt) -> Result<(), StoreError> {
     sqlx::query("INSERT INTO receipts (id, session_id, key, body) VALUES ($1, $2, $3, $4)")
         .bind(receipt.id.to_string())
         .bind(receipt.session_id.to_string())
@@ -22,7 +22,7 @@ pub(crate) async fn add(conn: &mut AnyConnection, receipt: &Receipt) -> Result<(
 
 /// The receipt that holds a key of a Session.
 pub(crate) async fn by_key(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     session: SessionId,
     key: &str,
 ) -> Result<Option<Receipt>, StoreError> {

@@ -11,9 +11,10 @@ use domain::{
     vault::{AuthSecrets, AuthView, Exchange, Grant, Readiness, Unusable, readiness},
 };
 use seal::KeyRing;
-use sqlx::{AnyConnection, Row};
+use sqlx::Row;
 
 use crate::{
+    conn::Conn,
     convert::{id_column, json_column, to_json},
     error::{StoreError, UnitError},
     tx::Tx,
@@ -73,7 +74,7 @@ impl Loaded {
 
 /// Finds and opens it, or nothing if one of the conditions of SEL-019 fails.
 async fn load(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     keys: &KeyRing,
     wanted: &CredentialUse,
 ) -> Result<Option<Loaded>, StoreError> {
@@ -105,7 +106,7 @@ async fn load(
 
 /// Opens a Credential for use.
 pub(crate) async fn open(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     keys: &KeyRing,
     wanted: &CredentialUse,
     now: Timestamp,

@@ -4,18 +4,16 @@ use domain::{
     ReservationId,
     reservation::{Reservation, ReservationState},
 };
-use sqlx::{AnyConnection, any::AnyRow};
+use sqlx::any::AnyRow;
 
 use crate::{
+    conn::Conn,
     convert::{expect_written, int, json_column, optional_json_column, to_json},
     error::StoreError,
 };
 
 /// Inserts a reservation, or settles a pending one.
-pub(crate) async fn put(
-    conn: &mut AnyConnection,
-    reservation: &Reservation,
-) -> Result<(), StoreError> {
+pub(crate) async fn put(conn: &mut Conn, reservation: &Reservation) -> Result<(), StoreError> {
     let bare = Reservation {
         messages: Vec::new(),
         ..reservation.clone()
@@ -67,7 +65,7 @@ pub(crate) fn joined(row: &AnyRow) -> Result<Option<Reservation>, StoreError> {
 
 /// One reservation.
 pub(crate) async fn get(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     id: ReservationId,
 ) -> Result<Option<Reservation>, StoreError> {
     let row = sqlx::query("SELECT body, messages FROM reservations WHERE id = $1")
@@ -79,7 +77,7 @@ pub(crate) async fn get(
 
 /// The state of one reservation.
 pub(crate) async fn state(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     id: ReservationId,
 ) -> Result<Option<ReservationState>, StoreError> {
     let row = sqlx::query("SELECT body FROM reservations WHERE id = $1")

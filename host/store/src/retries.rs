@@ -2,9 +2,10 @@
 //! written in the transaction of the resource, so a crash keeps both or none; it outlives the resource (W-IDEM-5).
 
 use domain::{Digest, ProjectId, Refusal, SkillId, VaultId};
-use sqlx::{AnyConnection, Row};
+use sqlx::Row;
 
 use crate::{
+    conn::Conn,
     error::{StoreError, UnitError},
     tx::Tx,
     unit::{Durability, Unit},
@@ -138,7 +139,7 @@ pub(crate) async fn claim(
 
 /// Who holds a key.
 pub(crate) async fn holder(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     project: ProjectId,
     namespace: Namespace,
     key: &str,

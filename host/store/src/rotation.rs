@@ -410,7 +410,7 @@ impl Reader<'_> {
         let found = sqlx::query(rows.select())
             .bind(after.to_owned())
             .bind(PAGE)
-            .fetch_all(&mut *conn)
+            .fetch_all(&mut conn)
             .await?;
         let mut blobs = Vec::new();
         for row in &found {

@@ -1,9 +1,10 @@
 //! Which sandbox provider the deployment uses, and which it used (SP-2.1, SP-2.6).
 
 use domain::selection::{Choice, Selection, SelectionRefused, select};
-use sqlx::{AnyConnection, Row, any::AnyRow};
+use sqlx::{Row, any::AnyRow};
 
 use crate::{
+    conn::Conn,
     convert::{count_column, int, json_column, to_json},
     error::{StoreError, UnitError},
     provenance::{Administrator, Operation, audit},
@@ -24,7 +25,7 @@ fn read(row: &AnyRow) -> Result<Selection, StoreError> {
 }
 
 /// The newest.
-pub(crate) async fn current(conn: &mut AnyConnection) -> Result<Selection, StoreError> {
+pub(crate) async fn current(conn: &mut Conn) -> Result<Selection, StoreError> {
     let row = sqlx::query(
         "SELECT generation, provider, settings FROM provider_selections ORDER BY generation DESC LIMIT 1",
     )
@@ -38,10 +39,7 @@ pub(crate) async fn current(conn: &mut AnyConnection) -> Result<Selection, Store
 }
 
 /// That of one generation, if there was one; never another one in its place (SP-2.6).
-pub(crate) async fn of(
-    conn: &mut AnyConnection,
-    generation: u64,
-) -> Result<Option<Selection>, StoreError> {
+pub(crate) async fn of(conn: &mut Conn, generation: u64) -> Result<Option<Selection>, StoreError> {
     let row = sqlx::query(
         "SELECT generation, provider, settings FROM provider_selections WHERE generation = $1",
     )
@@ -100,7 +98,7 @@ impl Unit for SelectProvider {
 }
 
 /// Allocations of any provider that are not released.
-async fn unreleased(conn: &mut AnyConnection) -> Result<u32, StoreError> {
+async fn unreleased(conn: &mut Conn) -> Result<u32, StoreError> {
     let row = sqlx::query("SELECT count(*) AS held FROM allocations WHERE phase <> 'released'")
         .fetch_one(conn)
         .await?;

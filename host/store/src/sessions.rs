@@ -4,15 +4,15 @@ use domain::{
     SessionId,
     session::{Placement, Session},
 };
-use sqlx::AnyConnection;
 
 use crate::{
+    conn::Conn,
     convert::{count_column, int, json_column, to_json},
     error::StoreError,
 };
 
 /// Inserts or replaces a Session; its event counter stays.
-pub(crate) async fn put(conn: &mut AnyConnection, session: &Session) -> Result<(), StoreError> {
+pub(crate) async fn put(conn: &mut Conn, session: &Session) -> Result<(), StoreError> {
     sqlx::query(
         "INSERT INTO sessions (id, project_id, agent_id, configuration_id, placement, created_at, deleted_at, \
          last_event, trimmed_through, body) VALUES ($1, $2, $3, $4, $5, $6, $7, 0, 0, $8) \
@@ -33,7 +33,7 @@ pub(crate) async fn put(conn: &mut AnyConnection, session: &Session) -> Result<(
 
 /// Reads a Session, deleted ones included, with the number of its newest event.
 pub(crate) async fn get(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     id: SessionId,
 ) -> Result<Option<(Session, u64)>, StoreError> {
     let row = sqlx::query("SELECT body, last_event FROM sessions WHERE id = $1")
@@ -51,7 +51,7 @@ pub(crate) async fn get(
 
 /// Takes the next `count` event numbers, for events with so many bytes of deltas; the answer is the last of them.
 pub(crate) async fn take_numbers(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     id: SessionId,
     count: u64,
     delta_bytes: u64,
@@ -71,7 +71,7 @@ pub(crate) async fn take_numbers(
 
 /// Notes that deltas up to a number may be absent, and counts those that are left.
 pub(crate) async fn set_trimmed(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     id: SessionId,
     through: u64,
 ) -> Result<(), StoreError> {
@@ -90,7 +90,7 @@ pub(crate) async fn set_trimmed(
 /// Removes rows of a deleted Session, at most `slice` of each kind; `false`: there may be more. Its events go first and from
 /// the first one, so that a Session without its first event is known as one that is being purged.
 pub(crate) async fn purge_slice(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     id: SessionId,
     slice: u32,
 ) -> Result<bool, StoreError> {
@@ -116,11 +116,7 @@ pub(crate) async fn purge_slice(
 }
 
 /// The end of a purge: what stays of a deleted Session is its tombstone, retry identity and settlement rows (reliability 4.10).
-pub(crate) async fn purge(
-    conn: &mut AnyConnection,
-    id: SessionId,
-    now: i64,
-) -> Result<(), StoreError> {
+pub(crate) async fn purge(conn: &mut Conn, id: SessionId, now: i64) -> Result<(), StoreError> {
     while !purge_slice(conn, id, u32::MAX).await? {}
     let session = id.to_string();
     for statement in [

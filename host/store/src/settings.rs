@@ -39,6 +39,11 @@ pub struct StoreSettings {
     pub batch: usize,
     /// Whole time of a leased unit, waiting included (SC-2.4).
     pub leased_budget: Duration,
+    /// A caller that finds no connection for so long is told so (W-AUTH-2).
+    pub acquire: Duration,
+    /// A server that does not end a statement for so long is not there any more: the connection is given up. Longer than the
+    /// limits that the server itself is told.
+    pub silence: Duration,
     /// Told about every unit and commit.
     pub observer: Option<Arc<dyn WriteObserver>>,
 }
@@ -58,6 +63,8 @@ impl StoreSettings {
             public_writers: 16,
             batch: 32,
             leased_budget: Duration::from_secs(5),
+            acquire: Duration::from_secs(5),
+            silence: Duration::from_secs(12),
             observer: None,
         }
     }
@@ -66,6 +73,14 @@ impl StoreSettings {
         match self.location {
             Location::File(_) => Dialect::Sqlite,
             Location::Server { .. } => Dialect::Postgres,
+        }
+    }
+
+    /// Longest time of a statement as this side measures it; a file answers.
+    pub(crate) fn limit(&self) -> Option<Duration> {
+        match self.dialect() {
+            Dialect::Sqlite => None,
+            Dialect::Postgres => Some(self.silence),
         }
     }
 

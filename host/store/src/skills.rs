@@ -6,10 +6,11 @@ use domain::{
     blob::{BlobOwner, BlobRef, BlobScope},
     skill::{Manifest, Skill, SkillVersion},
 };
-use sqlx::{AnyConnection, Row, any::AnyRow};
+use sqlx::{Row, any::AnyRow};
 
 use crate::{
     blob_references,
+    conn::Conn,
     convert::{count_column, id_column, int, parse_id},
     error::{StoreError, UnitError},
     provenance::{Author, Operation, Provenance, record},
@@ -53,7 +54,7 @@ pub(crate) fn read(row: &AnyRow, project: ProjectId) -> Result<Skill, StoreError
 
 /// A Skill of a Project.
 pub(crate) async fn get(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     project: ProjectId,
     id: SkillId,
 ) -> Result<Option<Skill>, StoreError> {
@@ -72,7 +73,7 @@ pub(crate) async fn get(
 
 /// A version of a Skill of a Project.
 pub(crate) async fn version(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     project: ProjectId,
     skill: SkillId,
     number: u64,
@@ -91,7 +92,7 @@ pub(crate) async fn version(
 }
 
 async fn version_by_id(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     project: ProjectId,
     id: SkillVersionId,
 ) -> Result<Option<SkillVersion>, StoreError> {

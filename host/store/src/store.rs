@@ -3,11 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use domain::{InstallationId, OwnerId, Timestamp, lease::Authority};
-use sqlx::{AnyConnection, ConnectOptions, Connection, Row};
+use sqlx::Row;
 use tokio::sync::{Notify, broadcast, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
+    conn::Conn,
     convert::parse_id,
     crash,
     dialect::{Dialect, Role},
@@ -15,7 +16,7 @@ use crate::{
     lease::{self, AcquireLease, Acquired, LeaseCell, LeaseToken, ReleaseLease, RenewLease},
     migrate,
     notify::{Committed, Notifier},
-    readers::{Readers, server_pool},
+    pool::Pool,
     settings::{Location, StoreSettings},
     tx::read_clock,
     unit::Unit,
@@ -43,7 +44,7 @@ pub struct Store {
 pub(crate) struct Inner {
     pub(crate) settings: StoreSettings,
     pub(crate) dialect: Dialect,
-    pub(crate) readers: Readers,
+    pub(crate) readers: Pool,
     public: Option<PooledWriter>,
     queue: mpsc::Sender<Box<dyn Job>>,
     lease: LeaseCell,
@@ -69,11 +70,8 @@ impl Store {
         crash::arm_from_environment().map_err(|_| StoreError::Settings(crash::MALFORMED))?;
         let dialect = settings.dialect();
         let options = settings.connect_options()?;
-        let mut conn = options.connect().await?;
-        for statement in dialect.setup(Role::Opening) {
-            sqlx::query(*statement).execute(&mut conn).await?;
-        }
-        migrate::run(&mut conn, dialect).await?;
+        let mut conn = Conn::open(&options, dialect, Role::Opening, None).await?;
+        migrate::run(conn.raw()?, dialect).await?;
         if !cfg!(any(feature = "testing", feature = "crash-points")) {
             // Only test builds may live in another time.
             sqlx::query("UPDATE clock SET offset_ms = 0 WHERE offset_ms <> 0")
@@ -81,19 +79,19 @@ impl Store {
                 .await?;
         }
         let installation = open_installation(&mut conn, dialect, &settings).await?;
-        conn.close().await?;
+        conn.close().await;
         if let Location::File(path) = &settings.location {
             restrict(path)?;
         }
 
-        let readers = Readers::open(dialect, &options, settings.readers).await?;
+        let readers = Pool::open(&settings, &options, settings.readers).await?;
         let (others, outgoing) = wakes::channel();
         let server = settings.server_options()?;
         let notifier = Notifier::new(server.is_some().then_some(others));
         let public = match dialect {
             Dialect::Sqlite => None,
             Dialect::Postgres => {
-                let pool = server_pool(&options, settings.public_writers).await?;
+                let pool = Pool::open(&settings, &options, settings.public_writers).await?;
                 Some(PooledWriter {
                     pool,
                     keys: settings.keys.clone(),
@@ -110,6 +108,7 @@ impl Store {
         let writer = GroupWriter {
             options: options.clone(),
             dialect,
+            limit: settings.limit(),
             keys: settings.keys.clone(),
             queue: receiver,
             lease: lease.clone(),
@@ -313,7 +312,7 @@ fn restrict(path: &std::path::Path) -> Result<(), StoreError> {
 
 /// Reads the installation row, or writes it at the first start.
 async fn open_installation(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     dialect: Dialect,
     settings: &StoreSettings,
 ) -> Result<Installation, StoreError> {
@@ -371,7 +370,9 @@ async fn checkpoints(
             () = stop.cancelled() => break,
         }
         if conn.is_none() {
-            conn = options.connect().await.ok();
+            conn = Conn::open(&options, Dialect::Sqlite, Role::Checkpoint, None)
+                .await
+                .ok();
         }
         if let Some(open) = &mut conn
             && let Err(error) = checkpoint(open).await
@@ -385,13 +386,13 @@ async fn checkpoints(
         }
     }
     if let Some(open) = conn {
-        let _ = open.close().await;
+        open.close().await;
     }
 }
 
 /// One checkpoint. A writer that never pauses leaves no moment at which the log could begin anew, so that it grows without an
 /// end; once it is long, this asks the writer to wait for that moment.
-async fn checkpoint(conn: &mut AnyConnection) -> Result<(), sqlx::Error> {
+async fn checkpoint(conn: &mut Conn) -> Result<(), sqlx::Error> {
     let row = sqlx::query("PRAGMA wal_checkpoint(PASSIVE)")
         .fetch_one(&mut *conn)
         .await?;

@@ -10,10 +10,11 @@ use domain::{
 };
 use seal::{Binding, KeyRing, Purpose};
 use serde::{Serialize, de::DeserializeOwned};
-use sqlx::{AnyConnection, Row, any::AnyRow};
+use sqlx::{Row, any::AnyRow};
 
 use crate::{
     blob_references,
+    conn::Conn,
     convert::{id_column, json_column, parse_id, to_json},
     error::{StoreError, UnitError},
     files,
@@ -38,7 +39,7 @@ pub(crate) fn read(row: &AnyRow) -> Result<Template, StoreError> {
 
 /// A Template of a Project, without its confidential part.
 pub(crate) async fn get(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     project: ProjectId,
     id: TemplateId,
 ) -> Result<Option<Template>, StoreError> {
@@ -54,7 +55,7 @@ pub(crate) async fn get(
 
 /// A Template with its confidential part, at the point of use.
 pub(crate) async fn opened(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     keys: &KeyRing,
     project: ProjectId,
     id: TemplateId,

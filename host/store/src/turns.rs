@@ -5,15 +5,15 @@ use domain::{
     input::Input,
     turn::{Turn, TurnStatus},
 };
-use sqlx::AnyConnection;
 
 use crate::{
+    conn::Conn,
     convert::{expect_written, int, json_column, to_json},
     error::StoreError,
 };
 
 /// Inserts a Turn, or replaces one that is not terminal.
-pub(crate) async fn put(conn: &mut AnyConnection, turn: &Turn) -> Result<(), StoreError> {
+pub(crate) async fn put(conn: &mut Conn, turn: &Turn) -> Result<(), StoreError> {
     let done = sqlx::query(
         "INSERT INTO turns (id, session_id, work_seq, status, live, created_at, body) \
          VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (id) DO UPDATE SET status = excluded.status, \
@@ -40,7 +40,7 @@ pub(crate) async fn put(conn: &mut AnyConnection, turn: &Turn) -> Result<(), Sto
 
 /// Inserts or replaces a message.
 pub(crate) async fn put_input(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     session: SessionId,
     input: &Input,
 ) -> Result<(), StoreError> {
@@ -59,10 +59,7 @@ pub(crate) async fn put_input(
 }
 
 /// The messages of a Turn by position.
-pub(crate) async fn inputs(
-    conn: &mut AnyConnection,
-    turn: TurnId,
-) -> Result<Vec<Input>, StoreError> {
+pub(crate) async fn inputs(conn: &mut Conn, turn: TurnId) -> Result<Vec<Input>, StoreError> {
     let rows = sqlx::query("SELECT body FROM inputs WHERE turn_id = $1 ORDER BY position")
         .bind(turn.to_string())
         .fetch_all(conn)

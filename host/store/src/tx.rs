@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use domain::{ProjectId, Refusal, SessionId, Timestamp, lease::Epoch};
-use sqlx::{AnyConnection, Row};
+use sqlx::Row;
 
 use crate::{
+    conn::Conn,
     dialect::Dialect,
     error::{StoreError, UnitError},
     lease::LeaseToken,
@@ -14,7 +15,7 @@ use crate::{
 
 /// The transaction of a unit.
 pub struct Tx<'c> {
-    pub(crate) conn: &'c mut AnyConnection,
+    pub(crate) conn: &'c mut Conn,
     pub(crate) dialect: Dialect,
     pub(crate) keys: Arc<seal::KeyRing>,
     /// The lease under which this unit runs; `None` for public units.
@@ -25,7 +26,7 @@ pub struct Tx<'c> {
 
 impl<'c> Tx<'c> {
     pub(crate) fn new(
-        conn: &'c mut AnyConnection,
+        conn: &'c mut Conn,
         dialect: Dialect,
         keys: Arc<seal::KeyRing>,
         lease: Option<LeaseToken>,
@@ -112,10 +113,7 @@ impl<'c> Tx<'c> {
 }
 
 /// Reads the database clock on any connection.
-pub(crate) async fn read_clock(
-    conn: &mut AnyConnection,
-    dialect: Dialect,
-) -> Result<Timestamp, StoreError> {
+pub(crate) async fn read_clock(conn: &mut Conn, dialect: Dialect) -> Result<Timestamp, StoreError> {
     let row = sqlx::query(dialect.now()).fetch_one(conn).await?;
     Ok(Timestamp::from_millis(row.try_get(0)?))
 }

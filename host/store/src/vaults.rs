@@ -7,9 +7,10 @@ use domain::{
     vault::{AuthPatch, AuthSecrets, AuthView, Credential, ReplaceFault, Status, Vault},
 };
 use seal::{Binding, KeyRing, Purpose};
-use sqlx::{AnyConnection, Row, any::AnyRow};
+use sqlx::{Row, any::AnyRow};
 
 use crate::{
+    conn::Conn,
     convert::{id_column, json_column, parse_id, to_json},
     error::{StoreError, UnitError},
     provenance::{Author, Operation, Provenance, record},
@@ -45,7 +46,7 @@ pub(crate) fn read_credential(row: &AnyRow) -> Result<Credential, StoreError> {
 
 /// A Vault of a Project.
 pub(crate) async fn get(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     project: ProjectId,
     id: VaultId,
 ) -> Result<Option<Vault>, StoreError> {
@@ -61,7 +62,7 @@ pub(crate) async fn get(
 
 /// A Credential of a Vault of a Project.
 pub(crate) async fn credential(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     project: ProjectId,
     vault: VaultId,
     id: CredentialId,

@@ -9,8 +9,11 @@ use std::{collections::BTreeMap, time::Duration};
 
 use domain::{Hint, SessionId};
 use serde::{Deserialize, Serialize};
-use sqlx::postgres::{PgConnectOptions, PgListener, PgPool, PgPoolOptions};
-use tokio::sync::mpsc;
+use sqlx::{
+    ConnectOptions, Executor, PgConnection,
+    postgres::{PgConnectOptions, PgListener, PgPoolOptions},
+};
+use tokio::{sync::mpsc, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
 
@@ -25,8 +28,10 @@ const BATCH: usize = 40;
 const PAUSE: Duration = Duration::from_millis(10);
 /// Before listening again after a failure.
 const RETRY: Duration = Duration::from_secs(1);
-/// A wake that cannot be sent for so long is lost.
-const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+/// A wake that cannot be sent for so long is lost; a server that does not answer for so long is not there.
+const SILENCE: Duration = Duration::from_secs(5);
+/// A listener that hears nothing for so long asks whether somebody is there.
+const QUIET: Duration = Duration::from_secs(30);
 
 /// One thing to look at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,17 +63,18 @@ pub(crate) fn carry(
     tasks: &TaskTracker,
     stop: &CancellationToken,
 ) {
-    let pool = PgPoolOptions::new()
-        .max_connections(2)
-        .acquire_timeout(ACQUIRE_TIMEOUT)
-        .connect_lazy_with(options);
     let us = Uuid::new_v4();
-    tasks.spawn(send(pool.clone(), us, outgoing, stop.clone()));
-    tasks.spawn(receive(pool, us, notifier, stop.clone()));
+    tasks.spawn(send(options.clone(), us, outgoing, stop.clone()));
+    tasks.spawn(receive(options, us, notifier, stop.clone()));
 }
 
-async fn send(pool: PgPool, us: Uuid, mut outgoing: mpsc::Receiver<Wake>, stop: CancellationToken) {
-    let mut gathered = Vec::new();
+async fn send(
+    options: PgConnectOptions,
+    us: Uuid,
+    mut outgoing: mpsc::Receiver<Wake>,
+    stop: CancellationToken,
+) {
+    let (mut gathered, mut conn) = (Vec::new(), None);
     loop {
         tokio::select! {
             biased;
@@ -85,13 +91,13 @@ async fn send(pool: PgPool, us: Uuid, mut outgoing: mpsc::Receiver<Wake>, stop: 
             let Ok(text) = serde_json::to_string(&message) else {
                 continue;
             };
-            let sent = sqlx::query("SELECT pg_notify($1, $2)")
-                .bind(CHANNEL)
-                .bind(text)
-                .execute(&pool)
-                .await;
-            if let Err(error) = sent {
-                tracing::debug!(%error, "wakes for other processes were lost");
+            let open = conn.take();
+            match within(announce(&options, open, text)).await {
+                Ok(open) => conn = Some(open),
+                Err(error) => {
+                    tracing::debug!(%error, "wakes for other processes were lost");
+                    break;
+                }
             }
         }
         tokio::select! {
@@ -99,6 +105,31 @@ async fn send(pool: PgPool, us: Uuid, mut outgoing: mpsc::Receiver<Wake>, stop: 
             () = tokio::time::sleep(PAUSE) => {}
         }
     }
+}
+
+/// Sends one message, and gives the connection back for the next.
+async fn announce(
+    options: &PgConnectOptions,
+    open: Option<PgConnection>,
+    text: String,
+) -> Result<PgConnection, sqlx::Error> {
+    let mut conn = match open {
+        Some(conn) => conn,
+        None => options.connect().await?,
+    };
+    sqlx::query("SELECT pg_notify($1, $2)")
+        .bind(CHANNEL)
+        .bind(text)
+        .execute(&mut conn)
+        .await?;
+    Ok(conn)
+}
+
+async fn within<T>(asked: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, sqlx::Error> {
+    let silent = || sqlx::Error::Io(std::io::ErrorKind::TimedOut.into());
+    timeout(SILENCE, asked)
+        .await
+        .unwrap_or_else(|_| Err(silent()))
 }
 
 /// Of several wakes about one thing the newest says everything.
@@ -123,11 +154,11 @@ fn merged(wakes: impl Iterator<Item = Wake>) -> Vec<Wake> {
     merged
 }
 
-async fn receive(pool: PgPool, us: Uuid, notifier: Notifier, stop: CancellationToken) {
+async fn receive(options: PgConnectOptions, us: Uuid, notifier: Notifier, stop: CancellationToken) {
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            ended = listen(&pool, us, &notifier) => if let Err(error) = ended {
+            ended = listen(&options, us, &notifier) => if let Err(error) = ended {
                 tracing::warn!(%error, "wakes of other processes are not heard; the scans find their commits");
             },
         }
@@ -138,11 +169,26 @@ async fn receive(pool: PgPool, us: Uuid, notifier: Notifier, stop: CancellationT
     }
 }
 
-async fn listen(pool: &PgPool, us: Uuid, notifier: &Notifier) -> Result<(), sqlx::Error> {
-    let mut listener = PgListener::connect_with(pool).await?;
-    listener.listen(CHANNEL).await?;
+async fn listen(
+    options: &PgConnectOptions,
+    us: Uuid,
+    notifier: &Notifier,
+) -> Result<(), sqlx::Error> {
+    // A listener wants a pool. Its own, so that one that is cut off takes nobody else's place.
+    let pool = PgPoolOptions::new()
+        .max_connections(1)
+        .acquire_timeout(SILENCE)
+        .connect_lazy_with(options.clone());
+    let mut listener = within(PgListener::connect_with(&pool)).await?;
+    within(listener.listen(CHANNEL)).await?;
     loop {
-        let heard = listener.recv().await?;
+        let heard = match timeout(QUIET, listener.recv()).await {
+            Ok(heard) => heard?,
+            Err(_) => {
+                within(listener.execute("SELECT 1")).await?;
+                continue;
+            }
+        };
         // Whoever may use the database may say anything here; what is no message of ours means nothing.
         let Ok(message) = serde_json::from_str::<Message>(heard.payload()) else {
             continue;

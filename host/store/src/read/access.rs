@@ -6,7 +6,6 @@ use domain::{
     binding::{Binding, Device},
     selection::Selection,
 };
-use sqlx::AnyConnection;
 
 use super::{
     Reader,
@@ -14,6 +13,7 @@ use super::{
 };
 use crate::{
     agents,
+    conn::Conn,
     convert::{id_column, optional_json_column},
     devices,
     error::StoreError,
@@ -71,7 +71,7 @@ impl Reader<'_> {
              WHERE k.digest = $1 AND k.revoked_at IS NULL AND p.archived_at IS NULL",
         )
         .bind(digest.to_string())
-        .fetch_optional(&mut *conn)
+        .fetch_optional(&mut conn)
         .await?;
         row.map(|row| {
             Ok(Caller {
@@ -93,7 +93,7 @@ impl Reader<'_> {
              WHERE k.id = $1 AND k.revoked_at IS NULL AND p.archived_at IS NULL",
         )
         .bind(key.to_string())
-        .fetch_optional(&mut *conn)
+        .fetch_optional(&mut conn)
         .await?;
         Ok(row.is_some())
     }
@@ -249,7 +249,7 @@ impl Reader<'_> {
     }
 }
 
-async fn served(conn: &mut AnyConnection, device: Device) -> Result<DeviceRecord, StoreError> {
+async fn served(conn: &mut Conn, device: Device) -> Result<DeviceRecord, StoreError> {
     let Some(environment) = device.environment_id else {
         return Ok(DeviceRecord {
             device,

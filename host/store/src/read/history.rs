@@ -62,7 +62,7 @@ impl Reader<'_> {
         .bind(id.to_string())
         .bind(session.to_string())
         .bind(project.to_string())
-        .fetch_optional(&mut *conn)
+        .fetch_optional(&mut conn)
         .await?;
         row.map(|row| json_column(&row, "turns", "body"))
             .transpose()
@@ -83,7 +83,7 @@ impl Reader<'_> {
         )
         .bind(session.to_string())
         .bind(project.to_string())
-        .fetch_optional(&mut *conn)
+        .fetch_optional(&mut conn)
         .await?;
         Ok(row.is_some())
     }
@@ -188,7 +188,7 @@ impl Reader<'_> {
         let row =
             sqlx::query("SELECT last_event FROM sessions WHERE id = $1 AND deleted_at IS NULL")
                 .bind(session.to_string())
-                .fetch_optional(&mut *conn)
+                .fetch_optional(&mut conn)
                 .await?;
         row.map(|row| count_column(&row, "sessions", "last_event"))
             .transpose()
@@ -211,7 +211,7 @@ impl Reader<'_> {
         )
         .bind(id.to_string())
         .bind(project.to_string())
-        .fetch_optional(&mut *conn)
+        .fetch_optional(&mut conn)
         .await?;
         row.map(|row| {
             Ok(EnvironmentRecord {
@@ -279,7 +279,7 @@ impl Reader<'_> {
         .bind(id.to_string())
         .bind(session.to_string())
         .bind(project.to_string())
-        .fetch_optional(&mut *conn)
+        .fetch_optional(&mut conn)
         .await?;
         row.map(|row| artifacts::read(&row)).transpose()
     }
@@ -344,7 +344,7 @@ impl Reader<'_> {
             .bind(session.to_string())
             .bind(before)
             .bind(int(PAGE as u64)?)
-            .fetch_all(&mut *conn)
+            .fetch_all(&mut conn)
             .await?;
             for row in &rows {
                 let turn: Turn = json_column(row, "turns", "body")?;

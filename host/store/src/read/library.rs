@@ -126,7 +126,7 @@ impl Reader<'_> {
         )
         .bind(version.to_string())
         .bind(project.to_string())
-        .fetch_optional(&mut *conn)
+        .fetch_optional(&mut conn)
         .await?;
         row.map(|row| id_column(&row, "skill_versions", "skill_id"))
             .transpose()

@@ -3,8 +3,9 @@
 //! A list is ordered by a number and an id. A cursor is the id of a resource of the same list; pages in both directions
 //! visit each resource once, also where numbers repeat (W-LIST-7).
 
-use sqlx::{AnyConnection, Row, any::AnyRow};
+use sqlx::{Row, any::AnyRow};
 
+use crate::conn::Conn;
 use crate::error::StoreError;
 
 /// Direction of a list.
@@ -118,7 +119,7 @@ pub(crate) use list_sql;
 
 /// Reads one page.
 pub(crate) async fn page<T>(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     sql: &ListSql,
     parent: &str,
     filter: Option<&str>,

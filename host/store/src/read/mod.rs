@@ -20,11 +20,7 @@ pub use sessions::{CreationRecord, SessionRecord};
 pub use summary::{Assets, Group, Grouping};
 pub use work::{DeletedSession, DueReservation, EnvironmentWork, PendingInput, QueuedTurn};
 
-use crate::{
-    error::StoreError,
-    readers::{Lent, Snapshot},
-    store::Store,
-};
+use crate::{conn::Conn, error::StoreError, pool::Snapshot, store::Store};
 
 /// Reads of one store.
 #[derive(Clone, Copy)]
@@ -40,7 +36,7 @@ impl Store {
 }
 
 impl Reader<'_> {
-    pub(crate) async fn connection(&self) -> Result<Lent, StoreError> {
+    pub(crate) async fn connection(&self) -> Result<Conn, StoreError> {
         self.store.inner.readers.connection().await
     }
 

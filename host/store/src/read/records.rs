@@ -118,7 +118,7 @@ impl Reader<'_> {
         .bind(bound.at)
         .bind(bound.id)
         .bind(bound.limit)
-        .fetch_all(&mut *conn)
+        .fetch_all(&mut conn)
         .await?;
         rows.iter().map(|row| written(row, project)).collect()
     }
@@ -145,7 +145,7 @@ impl Reader<'_> {
             .bind(project.to_string())
             .bind(resource_type.to_owned())
             .bind(id.clone())
-            .fetch_optional(&mut *conn)
+            .fetch_optional(&mut conn)
             .await?;
             owners.push(row.map(|row| written(&row, project)).transpose()?);
         }
@@ -179,7 +179,7 @@ impl Reader<'_> {
         .bind(bound.at)
         .bind(bound.id)
         .bind(bound.limit)
-        .fetch_all(&mut *conn)
+        .fetch_all(&mut conn)
         .await?;
         rows.iter().map(audited).collect()
     }

@@ -8,7 +8,7 @@ use domain::{
     session::Session,
     turn::{Turn, TurnStatus},
 };
-use sqlx::{AnyConnection, any::AnyRow};
+use sqlx::any::AnyRow;
 
 use super::{
     Reader,
@@ -17,6 +17,7 @@ use super::{
 use crate::{
     calls,
     configurations::{self, ConfigurationSecrets},
+    conn::Conn,
     convert::{count_column, json_column, optional_json_column, parse_id},
     error::StoreError,
     load::{Parts, load},
@@ -202,7 +203,7 @@ impl Reader<'_> {
              WHERE s.id = $1 AND s.purged_at IS NULL",
         )
         .bind(id.to_string())
-        .fetch_optional(&mut *conn)
+        .fetch_optional(&mut conn)
         .await?;
         row.map(|row| json_column(&row, "configurations", "body"))
             .transpose()
@@ -223,7 +224,7 @@ impl Reader<'_> {
 }
 
 async fn record(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     project: ProjectId,
     id: SessionId,
 ) -> Result<Option<SessionRecord>, StoreError> {
@@ -267,7 +268,7 @@ fn waits(record: &SessionRecord) -> bool {
         .is_some_and(|turn| turn.status() == TurnStatus::Waiting)
 }
 
-async fn add_calls(conn: &mut AnyConnection, record: &mut SessionRecord) -> Result<(), StoreError> {
+async fn add_calls(conn: &mut Conn, record: &mut SessionRecord) -> Result<(), StoreError> {
     if let Some(turn) = &record.state.turn {
         record.state.calls = calls::open(conn, turn.id).await?;
     }

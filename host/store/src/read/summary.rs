@@ -130,7 +130,7 @@ impl Reader<'_> {
              (SELECT COUNT(*) FROM vaults WHERE project_id = $1) AS vaults",
         )
         .bind(project.to_string())
-        .fetch_one(&mut *conn)
+        .fetch_one(&mut conn)
         .await?;
         let count = |name| count_column(&row, "projects", name);
         Ok(Assets {

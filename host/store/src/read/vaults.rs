@@ -86,7 +86,7 @@ impl Reader<'_> {
         )
         .bind(vault.to_string())
         .bind(Status::Active.word())
-        .fetch_all(&mut *conn)
+        .fetch_all(&mut conn)
         .await?;
         rows.iter().map(vaults::read_credential).collect()
     }

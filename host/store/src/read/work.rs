@@ -6,14 +6,17 @@ use domain::{
     DeviceId, EnvironmentId, ReservationId, SessionId, Timestamp, TurnId, allocation::Allocation,
     binding::Binding, session::receipt_wait,
 };
-use sqlx::Row;
+use sqlx::{
+    Any, Row,
+    any::{AnyArguments, AnyRow},
+    query::Query,
+};
 
 use super::Reader;
 use crate::{
     convert::{count_column, id_column, json_column},
     error::StoreError,
     load::Parts,
-    tx::read_clock,
 };
 
 /// A reservation past its deadline.
@@ -65,7 +68,30 @@ pub struct EnvironmentWork {
     pub environment: EnvironmentId,
 }
 
+/// Where a scan by id goes on: every id is greater than no text.
+fn behind(id: Option<impl ToString>) -> String {
+    id.map(|id| id.to_string()).unwrap_or_default()
+}
+
+/// The same for a scan by time, and by id within one moment.
+fn behind_both(cursor: Option<(Timestamp, impl ToString)>) -> (i64, String) {
+    cursor.map_or((i64::MIN, String::new()), |(at, id)| {
+        (at.millis(), id.to_string())
+    })
+}
+
 impl Reader<'_> {
+    /// One page of a scan.
+    async fn page<T>(
+        &self,
+        query: Query<'_, Any, AnyArguments>,
+        read: impl Fn(&AnyRow) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        let mut conn = self.connection().await?;
+        let rows = query.fetch_all(&mut conn).await?;
+        rows.iter().map(read).collect()
+    }
+
     /// Allocations that hold compute or may.
     ///
     /// # Errors
@@ -73,7 +99,7 @@ impl Reader<'_> {
     pub async fn live_allocations(&self) -> Result<u64, StoreError> {
         let mut conn = self.connection().await?;
         let row = sqlx::query("SELECT COUNT(*) AS live FROM allocations WHERE phase <> 'released'")
-            .fetch_one(&mut *conn)
+            .fetch_one(&mut conn)
             .await?;
         count_column(&row, "allocations", "live")
     }
@@ -83,24 +109,20 @@ impl Reader<'_> {
     /// # Errors
     /// What the database says.
     pub async fn due_reservations(&self, limit: u32) -> Result<Vec<DueReservation>, StoreError> {
-        let mut conn = self.connection().await?;
-        let now = read_clock(&mut conn, self.store.inner.dialect).await?;
-        let rows = sqlx::query(
+        let now = self.store.now().await?;
+        let query = sqlx::query(
             "SELECT session_id, id FROM reservations WHERE state = 'pending' AND deadline <= $1 \
              ORDER BY deadline, id LIMIT $2",
         )
         .bind(now.millis())
-        .bind(i64::from(limit))
-        .fetch_all(&mut *conn)
-        .await?;
-        rows.iter()
-            .map(|row| {
-                Ok(DueReservation {
-                    session: id_column(row, "reservations", "session_id")?,
-                    reservation: id_column(row, "reservations", "id")?,
-                })
+        .bind(i64::from(limit));
+        self.page(query, |row| {
+            Ok(DueReservation {
+                session: id_column(row, "reservations", "session_id")?,
+                reservation: id_column(row, "reservations", "id")?,
             })
-            .collect()
+        })
+        .await
     }
 
     /// Sessions with pending input behind a cursor, at most `limit`.
@@ -112,24 +134,20 @@ impl Reader<'_> {
         after: Option<SessionId>,
         limit: u32,
     ) -> Result<Vec<PendingInput>, StoreError> {
-        let mut conn = self.connection().await?;
-        let rows = sqlx::query(
+        let query = sqlx::query(
             "SELECT session_id, id, deadline FROM reservations WHERE state = 'pending' AND session_id > $1 \
              ORDER BY session_id LIMIT $2",
         )
-        .bind(after.map(|id| id.to_string()).unwrap_or_default())
-        .bind(i64::from(limit))
-        .fetch_all(&mut *conn)
-        .await?;
-        rows.iter()
-            .map(|row| {
-                Ok(PendingInput {
-                    session: id_column(row, "reservations", "session_id")?,
-                    reservation: id_column(row, "reservations", "id")?,
-                    deadline: Timestamp::from_millis(row.try_get("deadline")?),
-                })
+        .bind(behind(after))
+        .bind(i64::from(limit));
+        self.page(query, |row| {
+            Ok(PendingInput {
+                session: id_column(row, "reservations", "session_id")?,
+                reservation: id_column(row, "reservations", "id")?,
+                deadline: Timestamp::from_millis(row.try_get("deadline")?),
             })
-            .collect()
+        })
+        .await
     }
 
     /// Queued Turns of live Sessions behind a cursor, oldest first, at most `limit`.
@@ -141,29 +159,23 @@ impl Reader<'_> {
         after: Option<QueuedTurn>,
         limit: u32,
     ) -> Result<Vec<QueuedTurn>, StoreError> {
-        let mut conn = self.connection().await?;
-        let (at, id) = after.map_or((i64::MIN, String::new()), |turn| {
-            (turn.created_at.millis(), turn.turn.to_string())
-        });
-        let rows = sqlx::query(
+        let (at, id) = behind_both(after.map(|turn| (turn.created_at, turn.turn)));
+        let query = sqlx::query(
             "SELECT t.session_id, t.id, t.created_at FROM turns t JOIN sessions s ON s.id = t.session_id \
              WHERE t.status = 'queued' AND s.deleted_at IS NULL AND (t.created_at, t.id) > ($1, $2) \
              ORDER BY t.created_at, t.id LIMIT $3",
         )
         .bind(at)
         .bind(id)
-        .bind(i64::from(limit))
-        .fetch_all(&mut *conn)
-        .await?;
-        rows.iter()
-            .map(|row| {
-                Ok(QueuedTurn {
-                    session: id_column(row, "turns", "session_id")?,
-                    turn: id_column(row, "turns", "id")?,
-                    created_at: Timestamp::from_millis(row.try_get("created_at")?),
-                })
+        .bind(i64::from(limit));
+        self.page(query, |row| {
+            Ok(QueuedTurn {
+                session: id_column(row, "turns", "session_id")?,
+                turn: id_column(row, "turns", "id")?,
+                created_at: Timestamp::from_millis(row.try_get("created_at")?),
             })
-            .collect()
+        })
+        .await
     }
 
     /// How long the socket of a Session's ended Environment is still kept for the receipt of its Turn's cancel (D42).
@@ -186,18 +198,14 @@ impl Reader<'_> {
         after: Option<SessionId>,
         limit: u32,
     ) -> Result<Vec<SessionId>, StoreError> {
-        let mut conn = self.connection().await?;
-        let rows = sqlx::query(
+        let query = sqlx::query(
             "SELECT session_id FROM turns WHERE live = 1 AND status <> 'queued' AND session_id > $1 \
              ORDER BY session_id LIMIT $2",
         )
-        .bind(after.map(|id| id.to_string()).unwrap_or_default())
-        .bind(i64::from(limit))
-        .fetch_all(&mut *conn)
-        .await?;
-        rows.iter()
-            .map(|row| id_column(row, "turns", "session_id"))
-            .collect()
+        .bind(behind(after))
+        .bind(i64::from(limit));
+        self.page(query, |row| id_column(row, "turns", "session_id"))
+            .await
     }
 
     /// Deleted Sessions with nothing owed any more, behind a cursor, oldest deletion first, at most `limit`.
@@ -209,11 +217,8 @@ impl Reader<'_> {
         after: Option<DeletedSession>,
         limit: u32,
     ) -> Result<Vec<DeletedSession>, StoreError> {
-        let mut conn = self.connection().await?;
-        let (at, id) = after.map_or((i64::MIN, String::new()), |session| {
-            (session.deleted_at.millis(), session.session.to_string())
-        });
-        let rows = sqlx::query(
+        let (at, id) = behind_both(after.map(|deleted| (deleted.deleted_at, deleted.session)));
+        let query = sqlx::query(
             "SELECT s.id, s.deleted_at FROM sessions s WHERE s.deleted_at IS NOT NULL AND s.purged_at IS NULL \
              AND (s.deleted_at, s.id) > ($1, $2) \
              AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.session_id = s.id AND t.live = 1) \
@@ -224,17 +229,14 @@ impl Reader<'_> {
         )
         .bind(at)
         .bind(id)
-        .bind(i64::from(limit))
-        .fetch_all(&mut *conn)
-        .await?;
-        rows.iter()
-            .map(|row| {
-                Ok(DeletedSession {
-                    session: id_column(row, "sessions", "id")?,
-                    deleted_at: Timestamp::from_millis(row.try_get("deleted_at")?),
-                })
+        .bind(i64::from(limit));
+        self.page(query, |row| {
+            Ok(DeletedSession {
+                session: id_column(row, "sessions", "id")?,
+                deleted_at: Timestamp::from_millis(row.try_get("deleted_at")?),
             })
-            .collect()
+        })
+        .await
     }
 
     /// Sessions with old deltas worth a write, behind a cursor, at most `limit` (SC-11.6).
@@ -246,18 +248,14 @@ impl Reader<'_> {
         after: Option<SessionId>,
         limit: u32,
     ) -> Result<Vec<SessionId>, StoreError> {
-        let mut conn = self.connection().await?;
-        let rows = sqlx::query(
+        let query = sqlx::query(
             "SELECT id FROM sessions WHERE purged_at IS NULL \
              AND (last_event - trimmed_through > 512 OR delta_bytes > 67108864) AND id > $1 ORDER BY id LIMIT $2",
         )
-        .bind(after.map(|id| id.to_string()).unwrap_or_default())
-        .bind(i64::from(limit))
-        .fetch_all(&mut *conn)
-        .await?;
-        rows.iter()
-            .map(|row| id_column(row, "sessions", "id"))
-            .collect()
+        .bind(behind(after))
+        .bind(i64::from(limit));
+        self.page(query, |row| id_column(row, "sessions", "id"))
+            .await
     }
 
     /// Environments with a connected Runtime whose initialization is pending, behind a cursor, at most `limit` (SC-8.1).
@@ -306,20 +304,14 @@ impl Reader<'_> {
         after: Option<EnvironmentId>,
         limit: u32,
     ) -> Result<Vec<EnvironmentWork>, StoreError> {
-        let mut conn = self.connection().await?;
-        let rows = sqlx::query(sql)
-            .bind(after.map(|id| id.to_string()).unwrap_or_default())
-            .bind(i64::from(limit))
-            .fetch_all(&mut *conn)
-            .await?;
-        rows.iter()
-            .map(|row| {
-                Ok(EnvironmentWork {
-                    session: id_column(row, "environments", "session_id")?,
-                    environment: id_column(row, "environments", "id")?,
-                })
+        let query = sqlx::query(sql).bind(behind(after)).bind(i64::from(limit));
+        self.page(query, |row| {
+            Ok(EnvironmentWork {
+                session: id_column(row, "environments", "session_id")?,
+                environment: id_column(row, "environments", "id")?,
             })
-            .collect()
+        })
+        .await
     }
 
     /// Allocations that are not released, behind a cursor, at most `limit`.
@@ -331,17 +323,13 @@ impl Reader<'_> {
         after: Option<&Allocation>,
         limit: u32,
     ) -> Result<Vec<Allocation>, StoreError> {
-        let mut conn = self.connection().await?;
-        let rows = sqlx::query(
+        let query = sqlx::query(
             "SELECT body FROM allocations WHERE phase <> 'released' AND id > $1 ORDER BY id LIMIT $2",
         )
-        .bind(after.map(|allocation| allocation.id.to_string()).unwrap_or_default())
-        .bind(i64::from(limit))
-        .fetch_all(&mut *conn)
-        .await?;
-        rows.iter()
-            .map(|row| json_column(row, "allocations", "body"))
-            .collect()
+        .bind(behind(after.map(|allocation| allocation.id)))
+        .bind(i64::from(limit));
+        self.page(query, |row| json_column(row, "allocations", "body"))
+            .await
     }
 
     /// Bindings whose release a device has not acknowledged: sent again at each connect (RP-8.4).
@@ -349,16 +337,12 @@ impl Reader<'_> {
     /// # Errors
     /// What the database says.
     pub async fn releases(&self, device: DeviceId) -> Result<Vec<Binding>, StoreError> {
-        let mut conn = self.connection().await?;
-        let rows = sqlx::query(
+        let query = sqlx::query(
             "SELECT body FROM bindings WHERE device_id = $1 AND release_owed = 1 ORDER BY id",
         )
-        .bind(device.to_string())
-        .fetch_all(&mut *conn)
-        .await?;
-        rows.iter()
-            .map(|row| json_column(row, "bindings", "body"))
-            .collect()
+        .bind(device.to_string());
+        self.page(query, |row| json_column(row, "bindings", "body"))
+            .await
     }
 
     /// Bindings of a device that are not released: what its daemon may serve.
@@ -366,19 +350,13 @@ impl Reader<'_> {
     /// # Errors
     /// What the database says.
     pub async fn bindings(&self, device: DeviceId) -> Result<Vec<Binding>, StoreError> {
-        let mut conn = self.connection().await?;
-        let rows = sqlx::query("SELECT body FROM bindings WHERE device_id = $1 ORDER BY id")
-            .bind(device.to_string())
-            .fetch_all(&mut *conn)
+        let query = sqlx::query("SELECT body FROM bindings WHERE device_id = $1 ORDER BY id")
+            .bind(device.to_string());
+        let mut bindings: Vec<Binding> = self
+            .page(query, |row| json_column(row, "bindings", "body"))
             .await?;
-        let bindings: Vec<Binding> = rows
-            .iter()
-            .map(|row| json_column(row, "bindings", "body"))
-            .collect::<Result<_, _>>()?;
-        Ok(bindings
-            .into_iter()
-            .filter(|binding| binding.release.is_none())
-            .collect())
+        bindings.retain(|binding| binding.release.is_none());
+        Ok(bindings)
     }
 
     /// Sessions that a new owner must settle, behind a cursor, at most `limit`: claimed Turns, running initializations,
@@ -391,19 +369,15 @@ impl Reader<'_> {
         after: Option<SessionId>,
         limit: u32,
     ) -> Result<Vec<SessionId>, StoreError> {
-        let mut conn = self.connection().await?;
-        let rows = sqlx::query(
+        let query = sqlx::query(
             "SELECT session_id FROM turns WHERE live = 1 AND status <> 'queued' AND session_id > $1 \
              UNION SELECT session_id FROM environments WHERE session_id > $1 \
              AND (initialization = 'running' OR connection IN ('registered', 'connected')) \
              ORDER BY session_id LIMIT $2",
         )
-        .bind(after.map(|id| id.to_string()).unwrap_or_default())
-        .bind(i64::from(limit))
-        .fetch_all(&mut *conn)
-        .await?;
-        rows.iter()
-            .map(|row| id_column(row, "turns", "session_id"))
-            .collect()
+        .bind(behind(after))
+        .bind(i64::from(limit));
+        self.page(query, |row| id_column(row, "turns", "session_id"))
+            .await
     }
 }

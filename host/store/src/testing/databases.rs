@@ -4,15 +4,17 @@ use std::{sync::Arc, time::Duration};
 
 use sqlx::{AnyConnection, AssertSqlSafe, Connection};
 
-use super::postgres;
+use super::{Proxy, postgres};
 use crate::{
-    Location, Store, StoreError, StoreSettings, UnitError, store::expect_no_refusal, tx::Tx,
-    unit::Unit,
+    Location, Store, StoreError, StoreSettings, UnitError, conn::Conn, store::expect_no_refusal,
+    tx::Tx, unit::Unit,
 };
 
 /// One database that goes away with this value (SQLite) or with its server (PostgreSQL).
 pub struct TestDatabase {
     location: Location,
+    /// How long its server may say nothing.
+    silence: Option<Duration>,
     _folder: Option<tempfile::TempDir>,
 }
 
@@ -28,6 +30,7 @@ impl TestDatabase {
         let path = folder.path().join("a b?c#d%20.db");
         Self {
             location: Location::File(path),
+            silence: None,
             _folder: Some(folder),
         }
     }
@@ -59,7 +62,57 @@ impl TestDatabase {
                 url: url.into(),
                 password: None,
             },
+            silence: None,
             _folder: None,
+        }
+    }
+
+    /// As [`TestDatabase::postgres`], over a way on which the server can fall silent; who waits for it waits for half a second.
+    ///
+    /// # Panics
+    /// As [`TestDatabase::postgres`].
+    #[allow(clippy::expect_used)]
+    pub async fn behind_a_proxy() -> (Proxy, Self) {
+        let direct = Self::postgres().await;
+        let proxy = Proxy::to(direct.server()).await;
+        let database = Self {
+            location: direct.through(proxy.port()),
+            silence: Some(Duration::from_millis(500)),
+            _folder: None,
+        };
+        (proxy, database)
+    }
+
+    /// Host and port of its server.
+    ///
+    /// # Panics
+    /// If it is a file.
+    #[allow(clippy::expect_used)]
+    pub fn server(&self) -> String {
+        let Location::Server { url, .. } = &self.location else {
+            unreachable!("a file has no server")
+        };
+        let url = url::Url::parse(url).expect("a URL");
+        let host = url.host_str().expect("a host");
+        format!("{host}:{}", url.port().unwrap_or(5432))
+    }
+
+    /// The same database at another port of loopback.
+    ///
+    /// # Panics
+    /// If it is a file.
+    #[allow(clippy::expect_used)]
+    pub fn through(&self, port: u16) -> Location {
+        let Location::Server { url, .. } = &self.location else {
+            unreachable!("a file has no server")
+        };
+        let mut url = url::Url::parse(url).expect("a URL");
+        url.set_ip_host(std::net::Ipv4Addr::LOCALHOST.into())
+            .expect("a host");
+        url.set_port(Some(port)).expect("a port");
+        Location::Server {
+            url: url.into(),
+            password: None,
         }
     }
 
@@ -89,6 +142,9 @@ impl TestDatabase {
         let mut settings = StoreSettings::new(self.location(), Arc::new(seal::KeyRing::new(key)));
         settings.readers = 2;
         settings.public_writers = 8;
+        if let Some(silence) = self.silence {
+            (settings.silence, settings.acquire) = (silence, silence);
+        }
         settings
     }
 
@@ -214,6 +270,21 @@ async fn dump(conn: &mut AnyConnection) -> Result<String, StoreError> {
         }
     }
     Ok(out)
+}
+
+/// Every connection for reading, in the hands of somebody who does not give them back until this is dropped.
+pub struct TakenReaders(#[allow(dead_code, reason = "held")] Vec<Conn>);
+
+/// Takes every connection for reading.
+///
+/// # Errors
+/// What the database says.
+pub async fn take_readers(store: &Store) -> Result<TakenReaders, StoreError> {
+    let mut taken = Vec::new();
+    for _ in 0..store.inner.settings.readers {
+        taken.push(store.read().connection().await?);
+    }
+    Ok(TakenReaders(taken))
 }
 
 /// Moves the database clock of this store by so much more.

@@ -14,10 +14,11 @@ use domain::{
     turn::{Outcome, RunPhase, Turn, TurnState},
     usage::UsageSum,
 };
-use sqlx::{AnyConnection, Row};
+use sqlx::Row;
 
 use crate::{
     Parts, Store, StoreError,
+    conn::Conn,
     convert::{count_column, from_json, id_column, json_column},
     events::{self, StoredEvent},
     load::load,
@@ -30,7 +31,7 @@ use crate::{
 /// What the database says.
 pub async fn violations(store: &Store, quiescent: bool) -> Result<Vec<String>, StoreError> {
     let mut snapshot = store.inner.readers.snapshot().await?;
-    let conn: &mut AnyConnection = &mut snapshot;
+    let conn: &mut Conn = &mut snapshot;
     let now = read_clock(conn, store.inner.dialect).await?;
     let epoch = crate::lease::read(conn).await?.epoch;
     let rows =
@@ -118,7 +119,7 @@ struct History {
 }
 
 impl History {
-    async fn read(conn: &mut AnyConnection, id: SessionId, last: u64) -> Result<Self, StoreError> {
+    async fn read(conn: &mut Conn, id: SessionId, last: u64) -> Result<Self, StoreError> {
         let limit = u32::try_from(last).unwrap_or(u32::MAX).saturating_add(1);
         Ok(Self {
             events: events::after(conn, id, 0, limit, usize::MAX).await?,
@@ -157,7 +158,7 @@ impl History {
 }
 
 async fn bodies<T: serde::de::DeserializeOwned>(
-    conn: &mut AnyConnection,
+    conn: &mut Conn,
     sql: &'static str,
     id: SessionId,
 ) -> Result<Vec<T>, StoreError> {
@@ -585,11 +586,7 @@ fn inputs(history: &History, report: &mut Report) {
 }
 
 /// Reliability 4.10: of a purged Session only the tombstone, the retry identity and the settlement rows remain.
-async fn purged(
-    conn: &mut AnyConnection,
-    id: SessionId,
-    report: &mut Report,
-) -> Result<(), StoreError> {
+async fn purged(conn: &mut Conn, id: SessionId, report: &mut Report) -> Result<(), StoreError> {
     for (table, sql) in [
         (
             "events",
@@ -625,7 +622,7 @@ async fn purged(
 }
 
 /// The columns that repeat members of a row say what the row says.
-async fn columns(conn: &mut AnyConnection, report: &mut Report) -> Result<(), StoreError> {
+async fn columns(conn: &mut Conn, report: &mut Report) -> Result<(), StoreError> {
     report.session = None;
     let rows =
         sqlx::query("SELECT turn_id FROM artifacts GROUP BY turn_id, path HAVING count(*) > 1")

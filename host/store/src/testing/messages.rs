@@ -5,10 +5,10 @@ use domain::{
     item::{InputPart, Item, ItemBody, UserMessage},
     reservation::{Reservation, ReservationState},
 };
-use sqlx::AnyConnection;
 
 use crate::{
     Store, StoreError,
+    conn::Conn,
     convert::{id_column, json_column},
 };
 
@@ -27,7 +27,7 @@ pub struct StoredMessage {
 /// What the database says.
 pub async fn messages(store: &Store) -> Result<Vec<StoredMessage>, StoreError> {
     let mut snapshot = store.inner.readers.snapshot().await?;
-    let conn: &mut AnyConnection = &mut snapshot;
+    let conn: &mut Conn = &mut snapshot;
     let mut found = Vec::new();
     let rows = sqlx::query(
         "SELECT i.session_id AS session_id, i.body AS body FROM items i \
@@ -72,7 +72,7 @@ pub async fn messages(store: &Store) -> Result<Vec<StoredMessage>, StoreError> {
 /// What the database says.
 pub async fn live_sessions(store: &Store) -> Result<Vec<SessionId>, StoreError> {
     let rows = sqlx::query("SELECT id FROM sessions WHERE deleted_at IS NULL ORDER BY id")
-        .fetch_all(&mut *store.inner.readers.connection().await?)
+        .fetch_all(&mut store.inner.readers.connection().await?)
         .await?;
     rows.iter()
         .map(|row| id_column(row, "sessions", "id"))

@@ -7,7 +7,9 @@ mod databases;
 mod invariants;
 mod messages;
 mod postgres;
+mod proxy;
 
-pub use databases::{TestDatabase, move_clock};
+pub use databases::{TakenReaders, TestDatabase, move_clock, take_readers};
 pub use invariants::violations;
 pub use messages::{StoredMessage, live_sessions, messages};
+pub use proxy::Proxy;

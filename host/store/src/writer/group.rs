@@ -10,12 +10,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sqlx::{AnyConnection, ConnectOptions, Connection, any::AnyConnectOptions};
+use sqlx::any::AnyConnectOptions;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::job::{Job, Ran};
 use crate::{
+    conn::Conn,
     dialect::{Dialect, Role},
     error::{StoreError, is_full},
     lease::{self, LeaseCell, LeaseToken},
@@ -32,6 +33,8 @@ const RETRY_PAUSE: Duration = Duration::from_millis(20);
 pub(crate) struct GroupWriter {
     pub(crate) options: AnyConnectOptions,
     pub(crate) dialect: Dialect,
+    /// Longest time of a statement on a server.
+    pub(crate) limit: Option<Duration>,
     pub(crate) keys: Arc<seal::KeyRing>,
     pub(crate) queue: mpsc::Receiver<Box<dyn Job>>,
     pub(crate) lease: LeaseCell,
@@ -47,7 +50,7 @@ pub(crate) struct GroupWriter {
 
 /// A connection and the durability mode it is in.
 struct Open {
-    conn: AnyConnection,
+    conn: Conn,
     synced: Option<bool>,
 }
 
@@ -106,7 +109,7 @@ impl GroupWriter {
             job.fail(StoreError::Closed);
         }
         if let Some(open) = open {
-            let _ = open.conn.close().await;
+            open.conn.close().await;
         }
     }
 
@@ -129,10 +132,7 @@ impl GroupWriter {
         if let Some(open) = open.take() {
             return Ok(open);
         }
-        let mut conn = self.options.connect().await?;
-        for statement in self.dialect.setup(Role::Writer) {
-            sqlx::query(*statement).execute(&mut conn).await?;
-        }
+        let conn = Conn::open(&self.options, self.dialect, Role::Writer, self.limit).await?;
         Ok(Open { conn, synced: None })
     }
 

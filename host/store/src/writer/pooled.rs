@@ -3,13 +3,15 @@
 
 use std::sync::Arc;
 
-use sqlx::AnyPool;
+use sqlx::Executor;
 
 use super::{
     group::{visit_after, visit_before},
     job::{Job, Ran},
 };
-use crate::{dialect::Dialect, error::StoreError, notify::Notifier, tx::Tx, unit::Durability};
+use crate::{
+    dialect::Dialect, error::StoreError, notify::Notifier, pool::Pool, tx::Tx, unit::Durability,
+};
 
 /// A deadlock or serialization failure is tried again so often.
 const ATTEMPTS: u32 = 3;
@@ -17,7 +19,7 @@ const ATTEMPTS: u32 = 3;
 /// What a public write needs.
 #[derive(Clone)]
 pub(crate) struct PooledWriter {
-    pub(crate) pool: AnyPool,
+    pub(crate) pool: Pool,
     pub(crate) keys: Arc<seal::KeyRing>,
     pub(crate) notifier: Notifier,
 }
@@ -38,32 +40,39 @@ impl PooledWriter {
 
     async fn attempt(&self, job: &mut dyn Job) -> Result<(), StoreError> {
         let dialect = Dialect::Postgres;
-        let mut transaction = self.pool.begin_with(dialect.begin_write()).await?;
+        let mut conn = self.pool.connection().await?;
+        conn.tear();
+        conn.execute(dialect.begin_write()).await?;
         if job.durability() == Durability::Flushed
             && let Some(statement) = dialect.flushed_after_begin()
         {
-            sqlx::query(statement).execute(&mut *transaction).await?;
+            sqlx::query(statement).execute(&mut conn).await?;
         }
-        let mut tx = Tx::new(&mut transaction, dialect, self.keys.clone(), None);
-        match job.run(&mut tx).await {
-            Ran::Done => {}
-            Ran::Refused => {
-                transaction.rollback().await?;
-                return Ok(());
-            }
-            Ran::Failed(error) => return Err(error),
-        }
+        let mut tx = Tx::new(&mut conn, dialect, self.keys.clone(), None);
+        let ran = job.run(&mut tx).await;
         let outbox = std::mem::take(&mut tx.outbox);
-        visit_before(job.name());
-        match transaction.commit().await {
-            Ok(()) => {
-                visit_after(job.name());
-                self.notifier.publish(outbox);
-                Ok(())
+        let failed = match ran {
+            Ran::Done => {
+                visit_before(job.name());
+                match conn.execute("COMMIT").await {
+                    Ok(_) => {
+                        conn.whole();
+                        visit_after(job.name());
+                        self.notifier.publish(outbox);
+                        return Ok(());
+                    }
+                    // The server answered: it rolled back. Anything else leaves the outcome open.
+                    Err(error @ sqlx::Error::Database(_)) => Some(error.into()),
+                    Err(error) => return Err(StoreError::CommitUnknown(Arc::new(error))),
+                }
             }
-            // The server answered: it rolled back. Anything else leaves the outcome open.
-            Err(error @ sqlx::Error::Database(_)) => Err(error.into()),
-            Err(error) => Err(StoreError::CommitUnknown(Arc::new(error))),
+            Ran::Refused => None,
+            Ran::Failed(error) => Some(error),
+        };
+        // A connection that cannot do this is closed, and its transaction with it.
+        if conn.execute("ROLLBACK").await.is_ok() {
+            conn.whole();
         }
+        failed.map_or(Ok(()), Err)
     }
 }

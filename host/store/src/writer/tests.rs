@@ -111,7 +111,7 @@ impl Unit for LeasedAdd {
 
 async fn names(store: &Store) -> Vec<String> {
     let rows = sqlx::query("SELECT name FROM projects ORDER BY name")
-        .fetch_all(&mut *store.inner.readers.connection().await.unwrap())
+        .fetch_all(&mut store.inner.readers.connection().await.unwrap())
         .await
         .unwrap();
     rows.iter().map(|row| row.get(0)).collect()
@@ -325,6 +325,27 @@ both! {
     }
 }
 
+/// Who finds no connection for reading is told so, and writers do not notice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn taken_readers_keep_nobody_for_long_on_sqlite() {
+    let db = TestDatabase::sqlite();
+    let mut settings = db.settings();
+    settings.acquire = Duration::from_millis(100);
+    let store = Store::open(settings).await.unwrap();
+    for round in ["a", "b"] {
+        let taken = crate::testing::take_readers(&store).await.unwrap();
+        let told = tokio::time::timeout(Duration::from_secs(30), store.now()).await;
+        let Err(StoreError::Database(error)) = told.expect("an answer") else {
+            panic!("there is no connection")
+        };
+        assert!(matches!(*error, sqlx::Error::PoolTimedOut), "{error}");
+        store.write(add(round)).await.unwrap();
+        drop(taken);
+        store.now().await.unwrap();
+    }
+    store.close().await;
+}
+
 /// SQLite keeps one writer; every commit of one process is seen by another store on the file at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_writers_lose_nothing_on_sqlite() {
@@ -365,7 +386,7 @@ async fn a_cut_connection_is_replaced_on_postgres() {
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
          WHERE datname = current_database() AND state = 'idle in transaction'",
     )
-    .fetch_all(&mut *store.inner.readers.connection().await.unwrap())
+    .fetch_all(&mut store.inner.readers.connection().await.unwrap())
     .await
     .unwrap();
     gate.add_permits(1);
@@ -435,7 +456,7 @@ async fn a_full_disk_fails_only_the_units_that_do_not_fit() {
     store.close().await;
 }
 
-/// The log of a writer that never pauses begins anew all the same.
+/// The log of a writer that never pauses begins anew all the same, also while somebody reads at every moment.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_log_stays_short_while_a_writer_never_pauses() {
     struct Fill(usize);
@@ -476,8 +497,25 @@ async fn the_log_stays_short_while_a_writer_never_pauses() {
             })
         })
         .collect();
-    for writer in writers {
-        writer.await.unwrap();
+    // Each of them begins in the middle of the other's.
+    let readers: Vec<_> = (0..2)
+        .map(|n| {
+            let store = store.clone();
+            tokio::spawn(async move {
+                let half = Duration::from_millis(20);
+                tokio::time::sleep(half * n).await;
+                while std::time::Instant::now() < until {
+                    let mut snapshot = store.inner.readers.snapshot().await.unwrap();
+                    let name = sqlx::query("SELECT id FROM projects");
+                    name.fetch_all(&mut *snapshot).await.unwrap();
+                    tokio::time::sleep(half * 2).await;
+                    snapshot.end().await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for task in writers.into_iter().chain(readers) {
+        task.await.unwrap();
     }
     let mut log = path.into_os_string();
     log.push("-wal");

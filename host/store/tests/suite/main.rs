@@ -26,6 +26,7 @@ mod lists;
 mod plans;
 mod purge;
 mod races;
+mod silent;
 mod unknown;
 mod vaults;
 mod wakes;

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use berth_store::{
-    Location, Store, StoreError, WriteError,
+    Store, StoreError, WriteError,
     provider_state::{PutProviderState, StateKey},
     testing::{TestDatabase, violations},
     units::create::Created,
@@ -61,19 +61,9 @@ async fn proxy(upstream: String, armed: Arc<AtomicBool>) -> u16 {
 async fn a_lost_commit_is_unknown_and_its_key_tells() {
     let db = TestDatabase::postgres().await;
     let direct = Fixture::new(&db).await;
-    let Location::Server { url, .. } = db.location() else {
-        panic!("a server")
-    };
-    let mut url = url::Url::parse(&url).unwrap();
     let armed = Arc::new(AtomicBool::new(false));
-    let upstream = format!("127.0.0.1:{}", url.port().unwrap());
-    url.set_port(Some(proxy(upstream, armed.clone()).await))
-        .unwrap();
     let mut settings = db.settings();
-    settings.location = Location::Server {
-        url: url.into(),
-        password: None,
-    };
+    settings.location = db.through(proxy(db.server(), armed.clone()).await);
     let store = Store::open(settings).await.unwrap();
 
     // A public unit: the commit was made, its answer was lost. The key finds it again, once.

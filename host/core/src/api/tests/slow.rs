@@ -1,4 +1,4 @@
-//! Clients that are slow or stop in the middle of a body.
+//! Clients that are slow or stop in the middle of a body, and a database that has no connection left.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,8 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::http::{Request, Response};
 use futures_util::{StreamExt, stream};
-use store::testing::TestDatabase;
+use store::Store;
+use store::testing::{TestDatabase, take_readers};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -79,4 +80,24 @@ async fn slow_uploads_keep_no_other_waiting() {
     assert!(!one.is_finished() && !two.is_finished());
     one.abort();
     two.abort();
+}
+
+/// W-AUTH-7: who needs the database is told soon that there is none to be had, who needs none is answered, and nothing of it
+/// stays.
+#[tokio::test]
+async fn taken_readers_are_a_503_and_no_wait() {
+    let database = TestDatabase::sqlite();
+    let mut settings = database.settings();
+    settings.acquire = Duration::from_millis(100);
+    let store = Store::open(settings).await.unwrap();
+    let fixture = Fixture::with(database, store).await;
+    let taken = take_readers(&fixture.core.store).await.unwrap();
+    for _ in 0..8 {
+        let read = timeout(SOON, fixture.get("/v1/agents")).await;
+        assert_eq!(read.expect("an answer").status, 503);
+        let health = timeout(SOON, fixture.send("GET", "/healthz", None, None)).await;
+        assert_eq!(health.expect("an answer").status, 200);
+    }
+    drop(taken);
+    assert_eq!(fixture.get("/v1/agents").await.status, 200);
 }
