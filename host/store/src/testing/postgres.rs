@@ -4,6 +4,7 @@
 
 use std::{
     net::TcpListener,
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::OnceLock,
@@ -20,10 +21,32 @@ pub(super) fn url() -> String {
         .clone()
 }
 
-/// Starts a private cluster without fsync; the server dies with this process and leaves only its temporary folder.
+/// Folders of such servers, each with the number of the process that it was made for.
+const FOLDER: &str = "berth-store-postgres-";
+
+/// Waits for the end of the process at the other end of its standard input, however it ends; then the server goes, and its folder.
+const KEEPER: &str =
+    r#"folder=$1; shift; "$@" </dev/null & read -r _; kill -QUIT $!; wait; rm -rf "$folder""#;
+
+/// Removes what processes left whose keeper was killed with them.
+fn sweep(parent: &Path) {
+    let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
+    for entry in entries {
+        let name = entry.file_name();
+        let of = name.to_str().and_then(|name| name.strip_prefix(FOLDER));
+        let of = of.and_then(|of| of.parse::<u32>().ok());
+        if of.is_some_and(|of| !Path::new("/proc").join(of.to_string()).exists()) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Starts a private cluster without fsync; the server ends with this process, and nothing of it stays.
 fn start() -> String {
     let programs = programs();
-    let folder = std::env::temp_dir().join(format!("berth-store-postgres-{}", std::process::id()));
+    let parent = std::env::temp_dir();
+    sweep(&parent);
+    let folder = parent.join(format!("{FOLDER}{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).expect("a temporary folder");
     let root = id(&["-u"]) == "0";
@@ -31,24 +54,19 @@ fn start() -> String {
         run(Command::new("chown").args(["-R", "postgres"]).arg(&folder));
     }
     let data = folder.join("data");
-    let as_user = |program: &str| {
-        let mut command = Command::new("setpriv");
-        if root {
-            command.args([
-                "--reuid",
-                "postgres",
-                "--regid",
-                &id(&["-g", "postgres"]),
-                "--clear-groups",
-            ]);
-        }
-        command
-            .args(["--pdeathsig", "KILL", "--"])
-            .arg(programs.join(program))
-            .current_dir(&folder);
-        command
-    };
-    run(as_user("initdb").arg("-D").arg(&data).args([
+    let mut user = vec!["setpriv".to_owned()];
+    if root {
+        let group = id(&["-g", "postgres"]);
+        user.extend(
+            ["--reuid", "postgres", "--regid", &group, "--clear-groups"].map(str::to_owned),
+        );
+    }
+    user.extend(["--pdeathsig", "KILL", "--"].map(str::to_owned));
+    let mut init = Command::new(&user[0]);
+    init.args(&user[1..])
+        .arg(programs.join("initdb"))
+        .current_dir(&folder);
+    run(init.arg("-D").arg(&data).args([
         "-U",
         "berth",
         "--auth=trust",
@@ -61,32 +79,26 @@ fn start() -> String {
         .expect("a port")
         .port();
     let log = std::fs::File::create(folder.join("log")).expect("a log");
-    // The parent-death signal belongs to the thread that spawns, so that thread must live as long as the process.
-    let (ready, wait) = std::sync::mpsc::channel();
-    let mut server = as_user("postgres");
-    server
+    let keeper = Command::new("sh")
+        .args(["-c", KEEPER, "keeper"])
+        .arg(&folder)
+        .args(&user)
+        .arg(programs.join("postgres"))
         .arg("-D")
         .arg(&data)
-        .args([
-            "-p",
-            &port.to_string(),
-            "-c",
-            "listen_addresses=127.0.0.1",
-            "-c",
-            "fsync=off",
-        ])
-        .args(["-c", "max_connections=300", "-c"])
+        .args(["-p", &port.to_string(), "-c", "listen_addresses=127.0.0.1"])
+        .args(["-c", "fsync=off", "-c", "max_connections=300", "-c"])
         .arg(format!("unix_socket_directories={}", folder.display()))
-        .stdin(Stdio::null())
+        .current_dir(&folder)
+        // Who ends a test ends its group.
+        .process_group(0)
+        .stdin(Stdio::piped())
         .stdout(log.try_clone().expect("a log"))
-        .stderr(log);
-    std::thread::spawn(move || {
-        let mut child = server.spawn().expect("PostgreSQL starts");
-        let _ = ready.send(());
-        let _ = child.wait();
-        std::thread::park();
-    });
-    wait.recv().expect("PostgreSQL starts");
+        .stderr(log)
+        .spawn()
+        .expect("PostgreSQL starts");
+    // Its input is open until this process is gone.
+    std::mem::forget(keeper);
     let deadline = Instant::now() + Duration::from_secs(60);
     let probe = || {
         Command::new(programs.join("pg_isready"))
