@@ -85,7 +85,8 @@ fn groups<T>(rows: &[T]) -> impl Iterator<Item = &[T]> {
     whole.chain(rest)
 }
 
-/// Events after a number, at most `limit` and about `bytes` of them (SC-11.6); at least one if there is any.
+/// Events after a number, at most `limit` and about `bytes` of them (SC-11.6); at least one if there is any. The database cuts,
+/// so that no more of them are in memory than are wanted, however large they are.
 pub(crate) async fn after(
     conn: &mut Conn,
     session: SessionId,
@@ -94,28 +95,28 @@ pub(crate) async fn after(
     bytes: usize,
 ) -> Result<Vec<StoredEvent>, StoreError> {
     let rows = sqlx::query(
-        "SELECT number, id, at, body FROM events WHERE session_id = $1 AND number > $2 ORDER BY number LIMIT $3",
+        "SELECT e.number, e.id, e.at, e.body FROM (SELECT number, size, SUM(size) OVER (ORDER BY number) AS total \
+         FROM (SELECT number, OCTET_LENGTH(body) AS size FROM events WHERE session_id = $1 AND number > $2 \
+         ORDER BY number LIMIT $3) AS near) AS sized \
+         JOIN events e ON e.session_id = $1 AND e.number = sized.number \
+         WHERE sized.total <= $4 OR sized.total = sized.size ORDER BY e.number",
     )
     .bind(session.to_string())
     .bind(int(number)?)
     .bind(i64::from(limit))
+    .bind(i64::try_from(bytes).unwrap_or(i64::MAX))
     .fetch_all(conn)
     .await?;
-    let mut events = Vec::with_capacity(rows.len());
-    let mut size = 0;
-    for row in &rows {
-        size += row.try_get::<String, _>("body")?.len();
-        if size > bytes && !events.is_empty() {
-            break;
-        }
-        events.push(StoredEvent {
-            number: count_column(row, "events", "number")?,
-            id: id_column(row, "events", "id")?,
-            at: Timestamp::from_millis(row.try_get("at")?),
-            payload: json_column(row, "events", "body")?,
-        });
-    }
-    Ok(events)
+    rows.iter()
+        .map(|row| {
+            Ok(StoredEvent {
+                number: count_column(row, "events", "number")?,
+                id: id_column(row, "events", "id")?,
+                at: Timestamp::from_millis(row.try_get("at")?),
+                payload: json_column(row, "events", "body")?,
+            })
+        })
+        .collect()
 }
 
 /// Removes deltas of ended Items up to a number, at most `slice` of them; `false`: there may be more.

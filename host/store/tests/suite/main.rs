@@ -23,6 +23,7 @@ mod fixture;
 mod library;
 mod life;
 mod lists;
+mod pages;
 mod plans;
 mod purge;
 mod races;
