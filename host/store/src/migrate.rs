@@ -77,6 +77,12 @@ const MIGRATIONS: &[(i64, &str, &str, &str)] = &[
         include_str!("../../../migrations/sqlite/0011_indexes.sql"),
         include_str!("../../../migrations/postgres/0011_indexes.sql"),
     ),
+    (
+        12,
+        "writes_of_a_resource",
+        include_str!("../../../migrations/sqlite/0012_writes_of_a_resource.sql"),
+        include_str!("../../../migrations/postgres/0012_writes_of_a_resource.sql"),
+    ),
 ];
 
 /// The newest schema version that this program knows.

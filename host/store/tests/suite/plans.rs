@@ -40,6 +40,10 @@ const CHOSEN: &[(&str, &str)] = &[
         "write_operations_of_resource",
     ),
     (
+        "WHERE w.project_id = $1 AND w.resource_id = $5",
+        "write_operations_of_resource (project_id=? AND resource_id=?",
+    ),
+    (
         "FROM environments e JOIN sessions s ON s.id = e.session_id WHERE e.kind",
         "environments_to_allocate",
     ),
