@@ -88,17 +88,18 @@ def test_an_archived_session_keeps_its_socket_for_the_receipt_of_its_cancel(fast
 
 
 def test_a_start_that_the_harness_never_answers_fails_its_turn_and_frees_its_place(tmp_path, start_core):
-    """RP-17.1: after 30 s nobody knows; nothing native is left, and the one place is free for the next Session."""
+    """RP-17.1: after 30 s nobody knows; nothing native is left, and the one place is free for the next Session, which waits for
+    it: it is not refused at its start, as long as the Run before it is not gone (RP-10.10)."""
     harnesses = berth.scripted_harness(tmp_path / "h", {"ignore": ["turn/start"]})
     server = start_core(harnesses=harnesses, more=["--execution-concurrency", "1"])
     client = client_of(server)
     first = client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": "none"}, input="one")
     until(lambda: last_turn(client, first.id).status == "in_progress", "it is started")
+    second = client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": "none"}, input="two")
     until(lambda: last_turn(client, first.id).status == "failed", "it is given up")
     assert cause(server, first.id) == "delivery_unknown"
-    until(lambda: not any("app-server" in command for command in server.children().values()), "the harness is gone")
-    second = client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": "none"}, input="two")
     until(lambda: last_turn(client, second.id).status == "in_progress", "the place is free")
+    until(lambda: sum("app-server" in command for command in server.children().values()) == 1, "the first harness is gone")
 
 
 # What an agent does to the folders that are its own, and why it works no more afterwards, if it does not.

@@ -106,6 +106,7 @@ impl Task {
             state: State::Preparing {
                 since: Instant::now(),
             },
+            closed_at_work: false,
             idle,
         });
         Ok(())

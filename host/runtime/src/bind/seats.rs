@@ -21,6 +21,8 @@ pub(super) struct Occupancy {
     pub(super) executor: bool,
     pub(super) closing: bool,
     pub(super) run: bool,
+    /// It has the place of a Run: for an admission that has not ended, for a Run, or for one that is closed with its Executor.
+    pub(super) admitted: bool,
     /// The processes of a former Executor are not confirmed gone: it closes for ever.
     pub(super) unconfirmed: bool,
     /// Since when the Executor has no work.
@@ -136,9 +138,18 @@ impl Seats {
         Claim::Wait
     }
 
-    /// Whether one more Run fits.
-    pub(super) fn may_run(&self) -> bool {
-        self.active().runs < self.capacity.runs
+    /// Gives an admission the place of the Run that it is for, if one is free: a start needs no place of its own, so it is
+    /// never refused for one (RP-10.10, SC-4.6).
+    pub(super) fn admit(&self, session: SessionId) -> bool {
+        let mut board = self.board();
+        let others = board
+            .iter()
+            .filter(|(id, seat)| **id != session && seat.occupancy.admitted);
+        let free = u32::try_from(others.count()).is_ok_and(|taken| taken < self.capacity.runs);
+        if free && let Some(seat) = board.get_mut(&session) {
+            seat.occupancy.admitted = true;
+        }
+        free
     }
 
     /// Records what a Session holds; true if that is news.
@@ -243,6 +254,7 @@ mod tests {
     const RUNNING: Occupancy = Occupancy {
         executor: true,
         run: true,
+        admitted: true,
         preparing: false,
         closing: false,
         unconfirmed: false,
@@ -251,6 +263,7 @@ mod tests {
     };
     const CLOSING: Occupancy = Occupancy {
         run: false,
+        admitted: false,
         closing: true,
         ..RUNNING
     };
@@ -316,6 +329,32 @@ mod tests {
         seats.occupy(idler.id, Occupancy::default());
         assert!(matches!(second.told(), Some(Order::Room)));
         assert_eq!(seats.claim(second.id), Claim::Granted);
+    }
+
+    // RP-10.10, SC-4.6: the place of a Run is decided at its admission, whatever the admission waits for.
+    #[tokio::test]
+    async fn an_admission_has_the_place_of_its_run() {
+        let seats = seats();
+        let [one, two, three] = std::array::from_fn(|_| Guest::enter(&seats));
+        assert!(seats.admit(one.id) && seats.admit(two.id));
+        assert!(
+            !seats.admit(three.id),
+            "both are taken before anything runs"
+        );
+        assert!(seats.admit(one.id), "its own is no other's");
+        seats.occupy(one.id, RUNNING);
+        assert!(!seats.admit(three.id));
+        // Its Run is closed with its Executor, and is not gone yet.
+        let closed_at_work = Occupancy {
+            admitted: true,
+            ..CLOSING
+        };
+        seats.occupy(one.id, closed_at_work);
+        assert!(!seats.admit(three.id));
+        seats.occupy(one.id, Occupancy::default());
+        assert!(seats.admit(three.id));
+        seats.leave(two.id);
+        assert!(seats.admit(one.id));
     }
 
     // One that takes work before it is asked stays, and who waited for it asks anew.

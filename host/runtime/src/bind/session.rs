@@ -96,6 +96,8 @@ pub(super) struct Live {
     pub(super) executor: Executor,
     pub(super) configuration: ExecutionConfiguration,
     pub(super) state: State,
+    /// It was told to close while a Run was not over: the Run's place is free once it is gone (SC-4.6).
+    pub(super) closed_at_work: bool,
     /// How long it may be without work.
     pub(super) idle: Duration,
 }
@@ -213,6 +215,7 @@ impl Task {
         if let Some(live) = &mut self.live
             && !matches!(live.state, State::Closing(_))
         {
+            live.closed_at_work = matches!(live.state, State::Running(_));
             live.state = State::Closing(why);
             live.executor.order(execute::Order::Close);
         }
@@ -308,7 +311,10 @@ impl Task {
 
     fn publish(&self) {
         let state = self.live.as_ref().map(|live| live.state);
+        let at_work = matches!(state, Some(State::Reserved(_) | State::Running(_)))
+            || self.live.as_ref().is_some_and(|live| live.closed_at_work);
         let occupancy = Occupancy {
+            admitted: at_work || self.waiting.is_some(),
             preparing: matches!(state, Some(State::Preparing { .. })),
             executor: state.is_some() || self.unconfirmed,
             closing: matches!(state, Some(State::Closing(_))) || self.unconfirmed,

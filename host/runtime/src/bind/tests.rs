@@ -76,6 +76,7 @@ async fn a_closing_session_waits_without_spinning() {
         state: State::Idle {
             since: Instant::now(),
         },
+        closed_at_work: false,
         idle: Duration::from_secs(600),
     });
     let (orders, inbox) = mpsc::unbounded_channel::<Order>();

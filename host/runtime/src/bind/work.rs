@@ -209,7 +209,11 @@ impl Task {
     }
 
     fn prepare(&mut self, prepare_id: PrepareId, configuration: ExecutionConfiguration) {
-        match self.admissible(&configuration) {
+        let admitted = self.admissible(&configuration).and_then(|()| {
+            let placed = self.shared.seats.admit(self.binding.session);
+            placed.then_some(()).ok_or(PrepareCode::Capacity)
+        });
+        match admitted {
             Ok(()) => {
                 // A native program keeps the tokens that it was started with: renewed ones need a new one.
                 let renewed = |live: &Live| live.configuration.bearers != configuration.bearers;
@@ -268,26 +272,20 @@ impl Task {
             run_id,
             input,
         } = start;
-        let may_run = self.shared.seats.may_run();
         let reserved = |live: &&mut Live| {
             live.executor.id() == executor_id && live.state == State::Reserved(prepare_id)
         };
-        let code = match self.live.as_mut().filter(reserved) {
-            Some(live) if may_run => {
+        match self.live.as_mut().filter(reserved) {
+            Some(live) => {
                 live.state = State::Running(run_id);
-                return live
-                    .executor
+                live.executor
                     .order(execute::Order::Start { run: run_id, input });
             }
-            Some(live) => {
-                live.state = State::Idle {
-                    since: Instant::now(),
-                };
-                PrepareCode::Capacity
-            }
-            None => PrepareCode::ExecutorUnavailable,
-        };
-        self.send(Command::NotStarted { run_id, code });
+            None => self.send(Command::NotStarted {
+                run_id,
+                code: PrepareCode::ExecutorUnavailable,
+            }),
+        }
     }
 
     fn run_request(&self, id: FrameId, run: RunId, order: execute::Order) {
