@@ -45,7 +45,7 @@ const CREDENTIAL: &str = "berth_device_test";
 const SOON: Duration = Duration::from_secs(20);
 
 struct Fixture {
-    _database: TestDatabase,
+    database: TestDatabase,
     _folder: tempfile::TempDir,
     store: Store,
     gateway: Arc<Gateway>,
@@ -123,7 +123,7 @@ impl Fixture {
             stop.clone(),
         ));
         Self {
-            _database: database,
+            database,
             _folder: folder,
             store,
             gateway,
@@ -198,6 +198,8 @@ struct Daemon {
     end: RuntimeEnd,
     socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
     began: Instant,
+    /// How far its clock was moved.
+    ahead: u64,
 }
 
 impl Daemon {
@@ -240,11 +242,20 @@ impl Daemon {
             end,
             socket,
             began: Instant::now(),
+            ahead: 0,
         }
     }
 
     fn now(&self) -> Moment {
-        Moment(self.began.elapsed().as_millis() as u64)
+        Moment(self.began.elapsed().as_millis() as u64 + self.ahead)
+    }
+
+    /// Its next heartbeat, and Core's answer.
+    async fn beat(&mut self) {
+        self.ahead += limits::HEARTBEAT_MS;
+        let now = self.now();
+        self.end.tick(now);
+        self.flush().await;
     }
 
     async fn tell(&mut self, command: Command) {
@@ -607,6 +618,34 @@ async fn every_close_has_its_code() {
     timeout(SOON, fixture.gateway.shut_down())
         .await
         .expect("nothing is left of it");
+}
+
+// RP-3.12, EC-1.3: the credential is looked up at every heartbeat, not only at the first.
+#[tokio::test]
+async fn a_device_that_is_revoked_is_closed_at_its_next_heartbeat() {
+    let fixture = Fixture::new().await;
+    let mut daemon = fixture.daemon().await;
+    let peer = fixture.peer().await;
+    daemon.beat().await;
+    // An answer that needs the socket: the valid one is still there.
+    let bound = peer.bind(binding(), "codex".parse().unwrap(), None);
+    assert_eq!(tokio::join!(bound, daemon.bind()).0, Answer::Done(()));
+    assert!(!peer.closed().is_cancelled());
+
+    let revoke = "UPDATE devices SET revoked = 1, body = json_set(body, '$.revoked_at', 1)";
+    fixture.database.execute(revoke).await.unwrap();
+    daemon.beat().await;
+    assert_eq!(daemon.closed().await, CloseReason::Revoked.code());
+    timeout(SOON, peer.closed().cancelled()).await.unwrap();
+    let gone = async {
+        while fixture.gateway.of(fixture.device).is_some() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(SOON, gone).await.expect("nobody is sent there");
+    let path = fixture.path(limits::WIRE_VERSION);
+    let (status, _) = fixture.refused(&path, Some(CREDENTIAL)).await;
+    assert_eq!(status, 401, "it does not come back");
 }
 
 // A daemon that was dialled by another credential is not asked for its name twice: the handshake says 401.
