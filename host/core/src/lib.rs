@@ -3,6 +3,10 @@
 //! [`serve`] is the only entrance. Inside, data flows one way: `api` parses and answers, `domain` decides, `store` persists;
 //! the scheduler and the gateway act on what is committed. Memory holds caches, sockets and hints only.
 
+#[cfg(test)]
+#[macro_use]
+mod testing;
+
 mod api;
 #[cfg(feature = "crash-points")]
 pub mod check;
@@ -23,8 +27,6 @@ pub mod scheduler;
 mod serve;
 mod settings;
 mod state;
-#[cfg(test)]
-mod testing;
 
 pub use api::{Operation, operations};
 pub use execution::ExecutionError;

@@ -162,22 +162,6 @@ fn state_key(key: &str) -> StateKey {
     }
 }
 
-macro_rules! both {
-    ($name:ident) => {
-        mod $name {
-            use store::testing::TestDatabase;
-            #[tokio::test(flavor = "multi_thread")]
-            async fn sqlite() {
-                super::$name(TestDatabase::sqlite()).await
-            }
-            #[tokio::test(flavor = "multi_thread")]
-            async fn postgres() {
-                super::$name(TestDatabase::postgres().await).await
-            }
-        }
-    };
-}
-
 both!(everything_opens_with_the_new_key_alone);
 async fn everything_opens_with_the_new_key_alone(database: TestDatabase) {
     let stored = Stored::on(database).await;

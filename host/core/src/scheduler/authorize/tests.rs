@@ -14,22 +14,6 @@ use crate::testing::issuer::{Issuer, Reply};
 
 const SERVER: &str = "https://mcp.example/";
 
-macro_rules! both {
-    ($name:ident) => {
-        mod $name {
-            use store::testing::TestDatabase;
-            #[tokio::test(flavor = "multi_thread")]
-            async fn sqlite() {
-                super::$name(TestDatabase::sqlite()).await
-            }
-            #[tokio::test(flavor = "multi_thread")]
-            async fn postgres() {
-                super::$name(TestDatabase::postgres().await).await
-            }
-        }
-    };
-}
-
 /// A Core that executes, an issuer, and an expired grant of that issuer.
 struct Stage {
     api: Fixture,
