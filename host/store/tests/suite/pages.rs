@@ -17,10 +17,9 @@ both! {
         let item = Item { key: "m".into(), body: ItemBody::Message(Message { text: String::new(), phase: None }) };
         let piece = |size: usize| EventBody::Delta(Delta { key: "m".into(), kind: DeltaKind::Text, index: 0, text: "x".repeat(size) });
         let sizes = [400_000, 500_000, 200_000, 3_000_000, 1, 1_100_000, 1_100_000];
-        let mut seq = 1;
-        for body in std::iter::once(EventBody::ItemStarted(item)).chain(sizes.map(piece)).chain((0..100).map(|_| piece(1))) {
+        let bodies = std::iter::once(EventBody::ItemStarted(item)).chain(sizes.map(piece)).chain((0..100).map(|_| piece(1)));
+        for (seq, body) in (1..).zip(bodies) {
             fixture.append(session, run, seq, vec![RunEvent::root(body)]).await;
-            seq += 1;
         }
         let read = fixture.store.read();
         let last = read.last_event(session).await.unwrap().unwrap();
