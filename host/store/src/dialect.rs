@@ -102,6 +102,8 @@ impl Dialect {
                 "PRAGMA foreign_keys = ON",
                 "PRAGMA wal_autocheckpoint = 0",
                 "PRAGMA journal_size_limit = 67108864",
+                // A statement that may have to be undone keeps its few pages in memory, in no file of its own.
+                "PRAGMA temp_store = MEMORY",
                 "PRAGMA cache_size = -8000",
             ],
             (Self::Sqlite, Role::Pool) => &[

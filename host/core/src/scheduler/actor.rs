@@ -33,6 +33,13 @@ const REREAD: Duration = Duration::from_secs(1);
 /// First and longest wait between two preparations that ended without a verdict (X8).
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
+/// The period of one Session, up to a quarter shorter: Turns that began together must not go on reading together, or each of
+/// their streams stalls until the last of them has read.
+fn reread(session: SessionId) -> Duration {
+    let [.., last] = session.uuid().into_bytes();
+    REREAD - REREAD * u32::from(last) / 1024
+}
+
 /// An answer of the Runtime on its way.
 type Pending = FuturesUnordered<BoxFuture<'static, Input>>;
 
@@ -95,7 +102,7 @@ impl Actor {
             captured: None,
             backoff: BACKOFF.0,
             not_before: Instant::now(),
-            read_again: Instant::now() + REREAD,
+            read_again: Instant::now() + reread(session),
             slot: None,
             draining: false,
         }
@@ -213,8 +220,16 @@ impl Actor {
     /// Reads the store and the registry. An error ends an actor that holds nothing: the scan starts it again. One that holds a
     /// claim or something of a Runtime goes on with what it knows, and reads again a little later.
     async fn read(&mut self, inputs: &mut VecDeque<Input>) -> Result<(), ()> {
-        self.read_again = Instant::now() + REREAD;
-        match Facts::read(&self.shared, self.session).await {
+        self.read_again = Instant::now() + reread(self.session);
+        let known = match &self.facts {
+            Some(facts) if self.dispatch.phase() == Phase::Flying => Some(facts),
+            _ => None,
+        };
+        let read = match known {
+            Some(facts) => facts.read_during_run(&self.shared, self.session).await,
+            None => Facts::read(&self.shared, self.session).await,
+        };
+        match read {
             Ok(Some(facts)) => {
                 if !self.draining && facts.misses(&self.shared, self.shared.engine_host.device_id())
                 {
@@ -331,5 +346,21 @@ async fn next_run(journal: &mut Option<Journal>) -> Option<RunSignal> {
     match journal {
         Some(journal) => journal.next().await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_that_began_together_do_not_read_together_for_long() {
+        // D28
+        let period = |n: u128| reread(SessionId::new(Uuid::from_u128(n)));
+        assert_eq!(period(0), REREAD);
+        assert!(period(255) >= REREAD * 3 / 4);
+        let mut periods: Vec<_> = (0..256).map(period).collect();
+        periods.dedup();
+        assert_eq!(periods.len(), 256);
     }
 }

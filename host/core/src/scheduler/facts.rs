@@ -32,13 +32,7 @@ impl Facts {
         shared: &Shared,
         session: SessionId,
     ) -> Result<Option<Self>, StoreError> {
-        let parts = Parts {
-            inputs: true,
-            calls: true,
-            binding: true,
-            ..Parts::default()
-        };
-        let Some(state) = shared.store.read().state(session, &parts).await? else {
+        let Some(state) = state(shared, session).await? else {
             return Ok(None);
         };
         // Neither of the two changes while this Session has no Run, so they need not be of the same snapshot.
@@ -54,6 +48,20 @@ impl Facts {
             state,
             configuration: Arc::new(configuration),
             history,
+        }))
+    }
+
+    /// Reads a Session again whose Run goes on: the rest was decided on when it began, and the Run's events wait for this read.
+    pub(super) async fn read_during_run(
+        &self,
+        shared: &Shared,
+        session: SessionId,
+    ) -> Result<Option<Self>, StoreError> {
+        let state = state(shared, session).await?;
+        Ok(state.map(|state| Self {
+            state,
+            configuration: self.configuration.clone(),
+            history: self.history.clone(),
         }))
     }
 
@@ -210,4 +218,14 @@ impl Facts {
             })
         })
     }
+}
+
+async fn state(shared: &Shared, session: SessionId) -> Result<Option<SessionState>, StoreError> {
+    let parts = Parts {
+        inputs: true,
+        calls: true,
+        binding: true,
+        ..Parts::default()
+    };
+    shared.store.read().state(session, &parts).await
 }
