@@ -136,13 +136,11 @@ impl Bench {
             .clone();
         let relay = Arc::new(Relay::start().await.unwrap());
         let homes = folder.path().join("homes");
-        let hidden = vec![folder.path().join("state")];
         let machine = Machine {
-            spawner,
+            spawner: spawner.hiding([folder.path().join("state")]),
             relay,
             homes,
             diagnostics: folder.path().join("state/diagnostics"),
-            hidden,
         };
         let (reporter, reports) = mpsc::unbounded_channel();
         Some(Self {

@@ -17,7 +17,7 @@ use domain::provider::{
 };
 use domain::{Secret, SessionId};
 use machine::process::{Order, Spawner, forbid_inspection};
-use machine::sandbox::{Isolation, Keep, Level, Sandboxes, Settings};
+use machine::sandbox::{Isolation, Keep, Level, Sandboxes, Seen, Settings};
 use plugin_host::Plugins;
 use plugin_host::contract::manifest::Capability;
 use plugin_host::providers::{
@@ -74,7 +74,8 @@ async fn daemon(args: &[String]) -> ExitCode {
     let workspace = bootstrap["workspace"].as_str().unwrap();
     let harnesses = &args[args.iter().position(|arg| arg == "--harness-dir").unwrap() + 1];
     let key = String::from("sentinel-model-key");
-    let spawner = Spawner::new(std::env::current_exe().unwrap());
+    let state = path.parent().unwrap().to_owned();
+    let spawner = Spawner::new(std::env::current_exe().unwrap()).hiding([state]);
     spawner.adopt_orphans().unwrap();
     let mut order =
         Order::new("/bin/sh", workspace).args(["-c", bootstrap["script"].as_str().unwrap()]);
@@ -87,7 +88,6 @@ async fn daemon(args: &[String]) -> ExitCode {
     order = order
         .env("HOME", std::env::var("HOME").unwrap())
         .env("DAEMON", std::process::id().to_string());
-    order.hidden = vec![path.parent().unwrap().to_owned()];
     let mut child = spawner.start(order).await.unwrap();
     let mut output = String::new();
     child.stderr = None;
@@ -213,9 +213,9 @@ impl Core {
 
     async fn create(&self, on: &Target, script: &str) -> Outcome {
         let script = script.to_owned();
-        let file = move |workspace: &str| {
+        let file = move |seen: &Seen<'_>| {
             let file = serde_json::json!({
-                "workspace": workspace, "script": script, "credential": "sentinel-device-credential",
+                "workspace": seen.workspace, "script": script, "credential": "sentinel-device-credential",
             });
             Secret::from(file.to_string())
         };

@@ -1,12 +1,13 @@
 //! The executing half of a Core: gateway, provider, engine host and scheduler, put together.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use blobs::Blobs;
 use machine::sandbox::Sandboxes;
+use protocol::bootstrap::socket_address;
 use store::{LeaseToken, Store};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -25,6 +26,14 @@ use crate::scheduler::{self, EngineHost, EngineHostSettings, Scheduler, Schedule
 const ENGINE_HOST: &str = "engine-host";
 /// Private homes of the Sessions without an Environment; the daemon's own folder is hidden from them.
 const ENGINE_HOMES: &str = "engine-homes";
+/// What is reached through Core's socket.
+const LINK: &str = "link";
+
+/// Where the Core of a data folder is reached by whoever may enter that folder: its Runtimes and its operator.
+#[must_use]
+pub fn socket(data_dir: &Path) -> PathBuf {
+    data_dir.join(LINK).join(machine::socket::NAME)
+}
 
 /// What it is made from.
 pub(crate) struct ExecutionSettings {
@@ -50,7 +59,7 @@ pub(crate) struct ExecutionSettings {
     pub write_audit_retention: Duration,
     /// Model providers may be on a Runtime's own machine (development and tests).
     pub loopback_models: bool,
-    /// Core's address as Runtimes of this machine dial it.
+    /// Core's address as a provider is told it; the Runtimes of this machine come through its socket.
     pub runtime_url: Url,
     /// Which OAuth issuers may be asked.
     pub issuers: IssuerSettings,
@@ -102,11 +111,14 @@ impl Execution {
             stop: sockets.clone(),
         });
         let issuers = Issuers::new(&settings.issuers).map_err(ExecutionError::Issuers)?;
+        let socket = socket(&settings.data_dir);
+        let mut sandboxes = settings.sandboxes.clone();
+        sandboxes.core = socket.parent().map(Path::to_owned);
         let hosts = Arc::new(AtomicBool::new(false));
         let parts = Parts {
             store: store.clone(),
             plugins: settings.plugins.clone(),
-            sandboxes: Arc::new(Sandboxes::new(settings.sandboxes.clone())),
+            sandboxes: Arc::new(Sandboxes::new(sandboxes)),
             memory: Arc::new(Records::new(store.clone())),
             installation,
             core_url: settings.runtime_url.to_string(),
@@ -118,7 +130,7 @@ impl Execution {
                 program: settings.program.clone(),
                 args: engine_args(&settings),
                 installation,
-                core_url: settings.runtime_url.clone(),
+                core_url: socket_address(&socket.to_string_lossy()),
             },
             store.clone(),
             gateway.clone() as Arc<dyn Peers>,

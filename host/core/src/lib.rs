@@ -29,7 +29,7 @@ mod settings;
 mod state;
 
 pub use api::{Operation, operations};
-pub use execution::ExecutionError;
+pub use execution::{ExecutionError, socket};
 pub use first_start::FirstStartError;
 pub use harnesses::UnknownHarness;
 pub use issuers::IssuerSettings;

@@ -1,6 +1,6 @@
 //! Puts the parts of a Core together and runs them until told to stop.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use domain::InstallationId;
 use futures_util::future::BoxFuture;
 use seal::{KeyRing, SealError};
 use store::{Location, Store, StoreError, StoreSettings};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket, UnixListener};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::api::{Api, Facts};
-use crate::execution::{Execution, ExecutionError, ExecutionSettings};
+use crate::execution::{Execution, ExecutionError, ExecutionSettings, socket};
 use crate::first_start::{self, FirstStartError};
 use crate::harnesses::{Harnesses, UnknownHarness};
 use crate::http::accept::{Limits, accept};
@@ -53,6 +53,9 @@ pub enum ServeError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The socket for the Runtimes of this machine.
+    #[error("the socket for Runtimes of this machine cannot be made in the data folder: {0}")]
+    Socket(#[source] std::io::Error),
     /// The address of the listener is no URL.
     #[error("the listener's address {0} cannot be written as a URL")]
     Address(SocketAddr),
@@ -102,6 +105,10 @@ struct Started {
     core: Arc<Core>,
     execution: Execution,
     listener: TcpListener,
+    /// Held, not served.
+    other_loopback: Option<TcpSocket>,
+    /// Where the Runtimes of this machine come in.
+    machine: UnixListener,
     limits: Limits,
     unfinished_rotation: Option<Unfinished>,
 }
@@ -123,6 +130,8 @@ fn start(
             address: settings.listen,
             source,
         })?;
+        let other_loopback = hold_other_loopback(address);
+        let machine = listen_locally(&settings.data_dir)?;
         let public_url = match settings.public_url {
             Some(url) => url,
             None => loopback(address)?,
@@ -131,7 +140,6 @@ fn start(
             Some(first) => first_start::ensure(store.clone(), first).await?,
             None => false,
         };
-        // Daemons of this machine dial the listener itself; others the public address.
         let runtime_url = loopback(address)?;
         let blobs = Blobs::on_disk(&settings.data_dir.join(BLOBS), store.keys().clone())?;
         let execution = Execution::start(
@@ -187,6 +195,8 @@ fn start(
             core,
             execution,
             listener,
+            other_loopback,
+            machine,
             limits: Limits::new(settings.max_connections),
             unfinished_rotation: settings.unfinished_rotation,
         })
@@ -197,6 +207,7 @@ impl Started {
     /// Answers requests until the drain is over.
     fn run(self) -> BoxFuture<'static, Result<(), ServeError>> {
         Box::pin(async move {
+            let _held = self.other_loopback;
             let (store, stop) = (self.core.store.clone(), self.core.stop.clone());
             let drained = self.core.drained.clone();
             let closed = CancellationToken::new();
@@ -214,9 +225,17 @@ impl Started {
                 self.execution.ended().await;
                 settled.cancel();
             });
+            let locally = accept(
+                self.machine,
+                self.limits,
+                api.clone(),
+                stop.clone(),
+                drained.clone(),
+            );
             let accepting = accept(self.listener, self.limits, api, stop.clone(), drained);
+            let accepting = async { tokio::join!(accepting, locally) };
             let outcome = tokio::select! {
-                () = accepting => Ok(()),
+                ((), ()) = accepting => Ok(()),
                 error = store.failed() => Err(error.into()),
             };
             stop.cancel();
@@ -293,6 +312,35 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
     TcpListener::bind(address)
         .await
         .map_err(|source| ServeError::Listen { address, source })
+}
+
+/// `localhost` is two addresses, and clients ask both. Where we listen on one, nobody else gets the other: it is bound without
+/// listening, so whoever asks there is refused at once and goes on to ours.
+fn hold_other_loopback(address: SocketAddr) -> Option<TcpSocket> {
+    let (socket, other) = match address.ip() {
+        IpAddr::V4(Ipv4Addr::LOCALHOST) => (TcpSocket::new_v6(), Ipv6Addr::LOCALHOST.into()),
+        IpAddr::V6(Ipv6Addr::LOCALHOST) => (TcpSocket::new_v4(), Ipv4Addr::LOCALHOST.into()),
+        _ => return None,
+    };
+    let other = SocketAddr::new(other, address.port());
+    let held = socket.and_then(|socket| socket.bind(other).map(|()| socket));
+    match held {
+        Ok(socket) => Some(socket),
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
+            tracing::warn!(
+                "another program has {other}: a client that asks for `localhost` may reach it and send it keys"
+            );
+            None
+        }
+        // A machine without the other family.
+        Err(_) => None,
+    }
+}
+
+fn listen_locally(data_dir: &Path) -> Result<UnixListener, ServeError> {
+    let listener = machine::socket::listen(&socket(data_dir)).map_err(ServeError::Socket)?;
+    listener.set_nonblocking(true).map_err(ServeError::Socket)?;
+    UnixListener::from_std(listener).map_err(ServeError::Socket)
 }
 
 /// The origin of a listener without a configured public URL.

@@ -12,8 +12,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use berth_machine::sandbox::{
-    Identity, Isolation, Keep, Kind, Level, Limits, Mount, Refusal, Sandboxes, Settings, Source,
-    Spec, Status,
+    Identity, Isolation, Keep, Kind, Level, Limits, Mount, Refusal, Sandboxes, Seen, Settings,
+    Source, Spec, Status,
 };
 use domain::Secret;
 use tempfile::TempDir;
@@ -90,6 +90,7 @@ fn spec() -> Spec {
 /// A place for sandboxes that an ordinary account could reach, with sentinels beside them.
 struct Ground {
     root: TempDir,
+    settings: Settings,
     sandboxes: Sandboxes,
 }
 
@@ -116,7 +117,8 @@ impl Ground {
         settings.exposed = vec![root.path().join("exposed")];
         settings.isolation = isolation;
         Self {
-            sandboxes: Sandboxes::new(settings),
+            sandboxes: Sandboxes::new(settings.clone()),
+            settings,
             root,
         }
     }
@@ -285,6 +287,7 @@ fn nothing_of_core_or_of_another_sandbox_can_be_read_from_inside() {
              {other}/sandbox.json {other}/init.json; ls {other} {other}/home; cat /proc/*/root{at}/credential.key; \
              for p in /proc/[0-9]*; do case $p in */$$) continue;; esac; cat $p/environ | tr '\\0' '\\n' | grep sentinel; \
              head -c 1 $p/mem; ls $p/root/; done; timeout 1 cat /proc/{core}/fd/* | grep -a sentinel; [ {level} = x ] || kill -9 {core} && echo killed; [ {level} = l ] && kill -9 1 && echo killed; \
+             chmod 777 {at}/credential.key {other}/workspace/secret {other}; \
              echo x > {at}/new; ln {at}/credential.key stolen && echo linked; \
              cat {at}/exposed/tool; echo; cat /etc/shadow; echo end; exec sleep 600",
             other = other.display(),
@@ -305,6 +308,19 @@ fn nothing_of_core_or_of_another_sandbox_can_be_read_from_inside() {
             continue;
         }
         assert!(!ground.root.path().join("new").exists());
+        // Landlock knows no right to a mode, so there an account of its own must keep a sandbox from it.
+        if level == Level::Namespaces || is_root() {
+            let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o7777;
+            assert_eq!(mode(&other), 0o711, "{level:?}");
+            let untouched = [
+                ground.root.path().join("credential.key"),
+                other.join("workspace/secret"),
+            ];
+            assert!(
+                untouched.iter().all(|path| mode(path) & 0o111 == 0),
+                "{level:?}"
+            );
+        }
         assert!(
             !seen.contains("credential") && !seen.contains("killed"),
             "{level:?}: {seen}"
@@ -312,6 +328,122 @@ fn nothing_of_core_or_of_another_sandbox_can_be_read_from_inside() {
         assert_eq!(seen, "sentinel exposed/tool\nend\n", "{level:?}");
         ground.end("spy");
         ground.end("other");
+    }
+}
+
+/// A service that says so to whoever can connect to it.
+fn tells<L: Send + 'static>(
+    listener: L,
+    accept: impl Fn(&L) -> std::io::Result<std::os::unix::net::UnixStream> + Send + 'static,
+) {
+    std::thread::spawn(move || {
+        while let Ok(mut client) = accept(&listener) {
+            let _ = std::io::Write::write_all(&mut client, b"sentinel");
+        }
+    });
+}
+
+// LOC-001, LOC-002: a database that trusts an account, the user's own systemd, a container engine: each is a socket.
+#[test]
+fn no_service_of_this_machine_is_reached_through_a_unix_socket() {
+    use std::os::linux::net::SocketAddrExt as _;
+    use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
+    for level in LEVELS {
+        let ground = Ground::new(Isolation::Only(level));
+        let at = ground.root.path().display();
+        let (stream, datagram) = (
+            ground.root.path().join("stream"),
+            ground.root.path().join("datagram"),
+        );
+        let abstracted = format!("berth-sentinel-{}-{}", std::process::id(), level.name());
+        let nameless = SocketAddr::from_abstract_name(&abstracted).unwrap();
+        tells(UnixListener::bind(&stream).unwrap(), |listener| {
+            Ok(listener.accept()?.0)
+        });
+        tells(UnixListener::bind_addr(&nameless).unwrap(), |listener| {
+            Ok(listener.accept()?.0)
+        });
+        let datagrams = UnixDatagram::bind(&datagram).unwrap();
+        datagrams.set_nonblocking(true).unwrap();
+        for path in [&stream, &datagram] {
+            std::fs::set_permissions(path, PermissionsExt::from_mode(0o777)).unwrap();
+        }
+        let program = match level {
+            Level::Namespaces => "/opt/berth/bin/berth".to_owned(),
+            _ => format!("{at}/program"),
+        };
+        let asks = format!("{program} sockets {at}/stream {abstracted} {at}/datagram");
+        // As a harness has it; the control is without a supervisor, too.
+        let asks = match level {
+            Level::None => asks,
+            _ => format!("{program} hide '{asks}'"),
+        };
+        let script = format!("{asks} > seen; echo end >> seen; exec sleep 600");
+        ground.start("spy", Kind::First, &script).unwrap();
+        let seen = ground.left("spy", "seen");
+        let mut received = [0; 8];
+        let received = datagrams.recv(&mut received).is_ok();
+        if level == Level::None {
+            // The control.
+            let all = "stream sentinel\nabstract sentinel\ndatagram sent\npair works\nnetwork works\nend\n";
+            assert_eq!((seen.as_str(), received), (all, true));
+        } else {
+            assert_eq!(
+                (seen.as_str(), received),
+                ("pair works\nnetwork works\nend\n", false),
+                "{level:?}"
+            );
+        }
+        ground.end("spy");
+    }
+}
+
+// LOC-011: however long the path of the data folder is, the daemon is told where Core waits, and it is there.
+#[test]
+fn the_daemon_finds_the_socket_of_its_core_in_its_own_folder() {
+    for level in LEVELS {
+        let mut ground = Ground::new(Isolation::Only(level));
+        let link = ground.root.path().join("long".repeat(40)).join("link");
+        let _first = berth_machine::socket::listen(&link.join("core.sock")).unwrap();
+        ground.settings.core = Some(link.clone());
+        ground.sandboxes = Sandboxes::new(ground.settings.clone());
+        let script = |seen: &Seen<'_>| {
+            let path = seen.core.unwrap();
+            assert_eq!(
+                path == "/berth/core/core.sock",
+                level == Level::Namespaces,
+                "{path}"
+            );
+            let until = format!(
+                "[ ! -e again ]; do sleep 0.02; done; [ -S {path} ] && stat -c %i {path} > seen; echo end >> seen"
+            );
+            Secret::new(format!(
+                "stat -c %i {path} > before; touch {path}.x 2>/dev/null; echo end >> before; while {until}; exec sleep 600"
+            ))
+        };
+        ground
+            .sandboxes
+            .start(&identity("one"), &spec(), &script, Kind::First)
+            .unwrap();
+        let number = || {
+            format!(
+                "{}\nend\n",
+                std::fs::metadata(link.join("core.sock")).unwrap().ino()
+            )
+        };
+        assert_eq!(ground.left("one", "before"), number());
+        // Another Core makes another socket, which a running sandbox sees.
+        let _second = berth_machine::socket::listen(&link.join("core.sock")).unwrap();
+        std::fs::write(ground.folder("one").join("workspace/again"), "").unwrap();
+        assert_eq!(ground.left("one", "seen"), number());
+        if level != Level::None {
+            assert_eq!(
+                std::fs::read_dir(&link).unwrap().count(),
+                1,
+                "{level:?}: nothing can be put beside it"
+            );
+        }
+        ground.end("one");
     }
 }
 
@@ -372,7 +504,8 @@ fn without_a_mount_namespace_the_daemon_gets_real_paths() {
         let ground = Ground::new(Isolation::Only(level));
         let script = "exec > seen; pwd; echo $HOME; echo \"$@\"; echo end; exec sleep 600";
         let told = std::cell::RefCell::new(String::new());
-        let bootstrap = |workspace: &str| {
+        let bootstrap = |seen: &Seen<'_>| {
+            let workspace = seen.workspace;
             told.replace(workspace.to_owned());
             Secret::new(script)
         };

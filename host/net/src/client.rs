@@ -1,6 +1,6 @@
 //! The checked client.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use reqwest::{ClientBuilder, Method, RequestBuilder, dns, redirect::Policy};
 use url::Url;
@@ -47,6 +47,15 @@ impl Client {
     /// [`ClientError::Setup`] when the certificate store is unusable.
     pub fn new(rule: AddressRule, timeouts: Timeouts) -> Result<Self, ClientError> {
         Self::build(rule, Self::builder(rule, timeouts))
+    }
+
+    /// The same over a Unix socket, whatever host a URL names.
+    ///
+    /// # Errors
+    /// [`ClientError::Setup`].
+    pub fn through_socket(path: &Path, timeouts: Timeouts) -> Result<Self, ClientError> {
+        let rule = AddressRule::ANYWHERE;
+        Self::build(rule, Self::builder(rule, timeouts).unix_socket(path))
     }
 
     /// The same for HTTPS alone; certificates of further authorities count too.

@@ -1,12 +1,14 @@
 //! How a daemon learns where Core is and who it is itself: the bootstrap file (SP-5.2) and the bootstrap request (RP-3.2).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use domain::{DeviceId, EnvironmentId, InstallationId, Secret};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// Longest bootstrap file in bytes (SP-5.2).
 pub const FILE_LIMIT: usize = 16 * 1024;
+/// Begins an address of Core that is a Unix socket's absolute path on the Runtime's own machine.
+const SOCKET_SCHEME: &str = "unix:";
 /// Version of the file.
 const FILE_VERSION: u32 = 1;
 
@@ -21,7 +23,7 @@ pub const SOCKET_PATH: &str = "/api/v1/agent-daemon/ws";
 pub struct BootstrapFile {
     /// Always 1.
     pub version: u32,
-    /// Core's address, without a trailing slash.
+    /// Core's address: `http` or `https` without a trailing slash, or [`socket_address`] for a Runtime of Core's own machine.
     pub core_url: String,
     /// The installation that this Runtime belongs to for ever.
     pub installation_id: InstallationId,
@@ -56,7 +58,7 @@ pub enum BadBootstrap {
     /// An Environment without a workspace, or the other way round, or a workspace that is not absolute.
     #[error("the bootstrap file names no usable workspace for its environment")]
     Workspace,
-    /// The address of Core is not an `http` or `https` address without trailing slash.
+    /// The address of Core is neither an `http` or `https` address without trailing slash nor a socket's.
     #[error("the bootstrap file names no usable address of Core")]
     CoreUrl,
 }
@@ -104,11 +106,18 @@ impl BootstrapFile {
         {
             return Err(BadBootstrap::Workspace);
         }
-        let scheme = file.core_url.starts_with("https://") || file.core_url.starts_with("http://");
-        if !scheme || file.core_url.ends_with('/') {
+        let url = file.core_url.starts_with("https://") || file.core_url.starts_with("http://");
+        let socket = socket_of(&file.core_url).is_some_and(Path::is_absolute);
+        if !(url || socket) || file.core_url.ends_with('/') {
             return Err(BadBootstrap::CoreUrl);
         }
         Ok(file)
+    }
+
+    /// Where Core's socket is, if it is reached through one.
+    #[must_use]
+    pub fn core_socket(&self) -> Option<&Path> {
+        socket_of(&self.core_url)
     }
 
     /// The bytes of the file: a secret, for its credential.
@@ -118,6 +127,18 @@ impl BootstrapFile {
     pub fn write(&self) -> Result<Secret, serde_json::Error> {
         serde_json::to_vec(self).map(Secret::new)
     }
+}
+
+/// The address of a Core that waits at a Unix socket.
+#[must_use]
+pub fn socket_address(path: &str) -> String {
+    format!("{SOCKET_SCHEME}{path}")
+}
+
+/// The socket's path, if the address is one.
+#[must_use]
+pub fn socket_of(core_url: &str) -> Option<&Path> {
+    core_url.strip_prefix(SOCKET_SCHEME).map(Path::new)
 }
 
 /// Body of the bootstrap request; the credential is in the Authorization header only (RP-3.3).
@@ -206,6 +227,23 @@ mod tests {
                 Err(BadBootstrap::Workspace),
                 "{bad}"
             );
+        }
+        let of = |address: &str| text.replace("https://core.test", address);
+        for good in [
+            "http://127.0.0.1:1",
+            &socket_address("/berth/core/core.sock"),
+        ] {
+            BootstrapFile::read(of(good).as_bytes()).unwrap();
+        }
+        for bad in [
+            "core.test",
+            "https://core.test/",
+            "unix:",
+            "unix:core.sock",
+            "unix:/x/",
+        ] {
+            let refused = BootstrapFile::read(of(bad).as_bytes());
+            assert_eq!(refused, Err(BadBootstrap::CoreUrl), "{bad}");
         }
         let long = format!("{text}{}", " ".repeat(FILE_LIMIT));
         assert_eq!(

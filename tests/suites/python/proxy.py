@@ -119,10 +119,10 @@ def put_between(core, session_id):
     """Makes the Session's Runtime dial through a proxy: its bootstrap file is changed, and its sandbox starts the daemon again with it."""
     proxy = Proxy(core)
     file = core.workspace(session_id) / "state/bootstrap.json"
-    text = file.read_text()
-    changed = text.replace(f"127.0.0.1:{core.port}", f"127.0.0.1:{proxy.port}")
-    assert changed != text and json.loads(changed), text
-    file.write_text(changed)
+    bootstrap = json.loads(file.read_text())
+    assert bootstrap["core_url"].startswith("unix:"), "a Runtime of this machine comes through Core's socket"
+    bootstrap["core_url"] = f"http://127.0.0.1:{proxy.port}"
+    file.write_text(json.dumps(bootstrap))
     (daemon,) = [pid for pid, command in core.processes(session_id).items() if "berth daemon" in command]
     os.kill(daemon, signal.SIGKILL)
     until(proxy.connected, "the Runtime is back through the proxy")

@@ -1,16 +1,22 @@
 """What an agent inside a sandbox can reach: nothing of Berth, of this machine's operator, or of another Session (LOC-001, LOC-002)."""
 
+import contextlib
+import ctypes
 import json
 import os
 import pathlib
+import platform
 import re
 import shutil
+import signal
+import socket
 import tempfile
+import threading
 
 import pytest
 
 import berth
-from berth import MODEL, MODEL_KEY, cause, script, steps, until
+from berth import MODEL, MODEL_KEY, cause, script, steps, timeline, until
 from conftest import client_of
 from test_sessions import last_turn, message, settled
 
@@ -35,6 +41,10 @@ for process in /proc/[0-9]*; do
   done
   (exec 3< $process/mem) 2>/dev/null && echo "MEMORY $(tr '\0' ' ' < $process/cmdline)"
 done
+grep -qF sentinel-key-of-the-operator /proc/keys && echo "FOUND key"
+perl -MIO::Socket::INET -e 'IO::Socket::INET->new(PeerAddr => $ARGV[0]) and print "FOUND control network\n"' "$NETWORK"
+perl -MIO::Socket::UNIX -e 'for (@ARGV) { s/^@/\0/; my $to = IO::Socket::UNIX->new(Peer => $_) or next; print "FOUND socket ", scalar(<$to>), "\n" }' $SOCKETS
+chmod 777 $PLACES
 echo SEARCHED
 """
 
@@ -50,8 +60,43 @@ def reachable(start_core):
     shutil.rmtree(outer)
 
 
+@contextlib.contextmanager
+def services(folder):
+    """A database that trusts accounts and a service without a file, as sockets: their addresses."""
+    path, abstract = str(folder / "database.sock"), f"@{folder.name}"
+    # Before Linux 6.12 nothing keeps a sandbox from sockets without a file.
+    scoped = tuple(map(int, re.findall(r"\d+", platform.release())[:2])) >= (6, 12)
+    with contextlib.ExitStack() as stack:
+        for name in [path, abstract] if scoped else [path]:
+            listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+            listener.bind(name.replace("@", "\0"))
+            listener.listen()
+            threading.Thread(target=tell, args=(listener, name), daemon=True).start()
+            stack.callback(listener.shutdown, socket.SHUT_RDWR)
+        os.chmod(path, 0o777)
+        yield f"{path} {abstract}"
+
+
+def tell(listener, name):
+    with contextlib.suppress(OSError):
+        while True:
+            client, _ = listener.accept()
+            with client:
+                client.sendall(f"sentinel of {name}".encode())
+
+
+def key_of_the_operator():
+    """Puts a key into a session key ring that a Core started from here inherits, where the kernel has keys."""
+    add, control = {"x86_64": (248, 250), "aarch64": (217, 219)}[platform.machine()]
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    joined = call(control, 1, None) >= 0
+    added = joined and call(add, b"user", b"sentinel-key-of-the-operator", b"x", ctypes.c_size_t(1), -3) >= 0
+    assert added == pathlib.Path("/proc/keys").exists() and (not added or "sentinel-key-of-the-operator" in pathlib.Path("/proc/keys").read_text())
+
+
 @pytest.mark.parametrize("level", ["namespaces", "landlock"])
 def test_an_agent_finds_no_secret_of_anybody_else(start_core, reachable, level):
+    key_of_the_operator()
     core = start_core(folder=reachable, more=["--local-isolation", level], BERTH_TEST_SENTINEL="sentinel-environment-of-core")
     client = client_of(core)
 
@@ -78,18 +123,23 @@ def test_an_agent_finds_no_secret_of_anybody_else(start_core, reachable, level):
     patterns = [*secrets, "sentinel-control-in-a-file", "sentinel-control-in-memory"]
     pattern = "|".join(f"[{value[0]}]{re.escape(value[1:])}" for value in patterns)
     places = [core.folder, core.folder / "sessions", core.workspace(other), core.workspace(other) / "workspace", core.workspace(mine) / "state"]
-    (work / "search.sh").write_text(f"PATTERN='{pattern}'\nPLACES='{' '.join(map(str, places))}'\n" + SEARCH)
+    # Its own account has its own state.
+    modes = {place: place.stat().st_mode for place in places[:-1]}
     start = "CONTROL=sentinel-control-in-memor''y sh -c 'sleep 60 & sh ./search.sh; kill $!'"
-    client.beta.agents.sessions.events.create(mine, events=[message(script(steps({"shell": start}), steps({"say": "{{output}}"})))])
-    settled(client, mine, turns=2)
+    with services(reachable.parent) as sockets:
+        facts = {"PATTERN": pattern, "PLACES": " ".join(map(str, places)), "SOCKETS": sockets, "NETWORK": f"127.0.0.1:{core.port}"}
+        (work / "search.sh").write_text("".join(f"{name}='{value}'\n" for name, value in facts.items()) + SEARCH)
+        client.beta.agents.sessions.events.create(mine, events=[message(script(steps({"shell": start}), steps({"say": "{{output}}"})))])
+        settled(client, mine, turns=2)
     command = next(item for item in client.beta.agents.sessions.items.list(mine) if item.type == "command_execution")
     lines = command.output.splitlines()
     assert lines[-1] == "SEARCHED", command
     found = [line for line in lines if line.startswith("FOUND")]
     assert any("control.txt" in line for line in found), "the control in a file was not found"
-    assert any("environ sleep 60" in line for line in found) and "FOUND own environment" in found, f"the control in memory was not found: {found}"
-    own = re.compile(r"control\.txt|FOUND own environment|FOUND environ (sh|sleep|tr|/bin/|/usr/bin/|bash|-)")
+    assert any("environ sleep 60" in line for line in found) and "FOUND own environment" in found and "FOUND control network" in found, f"a control was not found: {found}"
+    own = re.compile(r"control\.txt|FOUND own environment|FOUND control network|FOUND environ (sh|sleep|tr|/bin/|/usr/bin/|bash|-)")
     assert [line for line in found if not own.search(line)] == []
+    assert {place: place.stat().st_mode for place in modes} == modes, "modes of somebody else's files were changed"
     memory = [line for line in lines if line.startswith("MEMORY")]
     assert memory and not [line for line in memory if re.search(r"berth (daemon|serve|supervise)|sandbox-init", line)], memory
 
@@ -97,7 +147,7 @@ def test_an_agent_finds_no_secret_of_anybody_else(start_core, reachable, level):
 def credentials(bootstrap):
     """Every long random text of a bootstrap file."""
     values = [value for value in bootstrap.values() if isinstance(value, str)]
-    return [value for value in values if len(value) >= 32 and not re.fullmatch(r"[0-9a-f-]{36}", value) and "/" not in value[:1] and "://" not in value]
+    return [value for value in values if len(value) >= 32 and not re.fullmatch(r"[0-9a-f-]{36}", value) and not re.match(r"/|unix:|http", value)]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives sandboxes accounts of their own")
@@ -107,3 +157,55 @@ def test_landlock_is_refused_where_its_accounts_cannot_pass(start_core):
     status, _, answer = core.raw("POST", "/v1/agents/sessions", {"agent": {"model": MODEL}, "environment": {"type": "openai_hosted"}})
     assert status >= 400, answer
     assert "sessions_unreachable" in core.log_tail()
+
+
+def test_whoever_takes_the_port_of_a_core_that_is_away_hears_nothing(tmp_path, start_core):
+    """Daemons of this machine come back through their Core's socket, never to a port that anybody may take (LOC-001, RP-3.3)."""
+    core = start_core(harnesses=berth.scripted_harness(tmp_path / "h"))
+    client = client_of(core)
+    made = client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": "openai_hosted"}, input=timeline({"say": "first"})).id
+    settled(client, made)
+    if socket.has_dualstack_ipv6():
+        with pytest.raises(OSError), socket.create_server(("::1", core.port), family=socket.AF_INET6):
+            pass
+    tried = core.workspace(made) / "state/daemon.log"
+    core.kill()
+    heard = []
+    with socket.create_server(("127.0.0.1", core.port)) as taken:
+        threading.Thread(target=listen, args=(taken, heard), daemon=True).start()
+        with socket.create_connection(("127.0.0.1", core.port)) as control:
+            control.sendall(b"control")
+        until(lambda: tried.read_text().count("no connection to Core") >= 3, "the daemon looks for its Core")
+        until(lambda: heard, "the control is heard")
+        # A thread that waits in `accept` would keep the port.
+        taken.shutdown(socket.SHUT_RDWR)
+    assert heard == [b"control"]
+    core.start()
+    client.beta.agents.sessions.events.create(made, events=[message(timeline({"say": "{{history}}"}))])
+    settled(client, made, turns=2)
+    assert last_turn(client, made).status == "completed", (cause(core, made), core.log_tail())
+
+
+def listen(listener, heard):
+    with contextlib.suppress(OSError):
+        while True:
+            client, _ = listener.accept()
+            with client:
+                heard.append(client.recv(65536))
+
+
+def test_a_crowd_of_silent_connections_keeps_nobody_out(tmp_path, start_core):
+    """One sandbox can open more connections than a Core allows; health, clients and Runtimes that come back are served all the same."""
+    core = start_core(harnesses=berth.scripted_harness(tmp_path / "h"), more=["--max-connections", "32"])
+    client = client_of(core)
+    made = client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": "openai_hosted"}, input=timeline({"say": "first"})).id
+    settled(client, made)
+    with contextlib.ExitStack() as crowd:
+        for _ in range(100):
+            crowd.enter_context(socket.create_connection(("127.0.0.1", core.port)))
+        assert core.raw("GET", "/healthz")[0] == 200
+        (daemon,) = [pid for pid, command in core.processes(made).items() if "berth daemon" in command]
+        os.kill(daemon, signal.SIGKILL)
+        client.beta.agents.sessions.events.create(made, events=[message(timeline({"say": "{{history}}"}))])
+        settled(client, made, turns=2)
+    assert last_turn(client, made).status == "completed", (cause(core, made), core.log_tail())

@@ -4,6 +4,7 @@ use crate::data_dir::{self, Recorded};
 use anyhow::{Context, bail};
 use clap::Args;
 use domain::Secret;
+use machine::socket::Way;
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// Which Core.
 #[derive(Debug, Clone, Args)]
 pub struct Target {
-    /// Data folder of the Core: its address and Core key are found there.
+    /// Data folder of the Core: its socket and Core key are found there.
     #[arg(long, value_name = "D", default_value = data_dir::DEFAULT)]
     pub data_dir: PathBuf,
     /// Address of the Core instead, for one that runs elsewhere.
@@ -32,6 +33,8 @@ pub struct Target {
 /// A Core that answers.
 pub struct Core {
     http: reqwest::Client,
+    /// What `http` goes through.
+    _way: Option<Way>,
     origin: String,
     key: Secret,
     whence: String,
@@ -53,6 +56,7 @@ impl Target {
     /// # Errors
     /// No Core runs on the data folder, or the key cannot be read.
     pub fn core(&self) -> anyhow::Result<Core> {
+        let mut way = None;
         let (origin, key, whence) = match (&self.url, &self.core_key_file) {
             (Some(url), Some(file)) => {
                 if !net::keeps_secrets(url) {
@@ -64,6 +68,11 @@ impl Target {
             }
             _ => {
                 let Recorded { url, pid, .. } = data_dir::recorded(&self.data_dir)?;
+                // Never to the recorded port: of a Core that was killed, anybody may have it.
+                let socket = berth_core::socket(&self.data_dir);
+                way = Some(Way::to(&socket).with_context(|| {
+                    format!("{} is missing; restart the Core", socket.display())
+                })?);
                 (
                     url,
                     self.data_dir.join(data_dir::CORE_KEY),
@@ -75,13 +84,16 @@ impl Target {
             }
         };
         let key = data_dir::read_secret(&key)?;
-        let http = reqwest::Client::builder()
+        let mut http = reqwest::Client::builder()
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
-            .timeout(ANSWER_WITHIN)
-            .build()?;
+            .timeout(ANSWER_WITHIN);
+        if let Some(way) = &way {
+            http = http.unix_socket(way.path());
+        }
         Ok(Core {
-            http,
+            http: http.build()?,
+            _way: way,
             origin: origin.trim_end_matches('/').to_owned(),
             key,
             whence,

@@ -186,12 +186,24 @@ fn port(options: &Options) -> Finding {
         );
     }
     match TcpListener::bind(options.listen) {
-        Ok(_) => Finding::well("port", format!("{} is free", options.listen)),
+        Ok(_) => Finding::well(
+            "port",
+            format!("{} is free{}", options.listen, takeable(options.listen)),
+        ),
         Err(error) => Finding::ill(
             "port",
             format!("{} cannot be listened on: {error}", options.listen),
             "`berth serve --listen 127.0.0.1:0` takes a free one",
         ),
+    }
+}
+
+/// What an operator should know of a port that needs no privilege.
+fn takeable(address: SocketAddr) -> &'static str {
+    if (1..1024).contains(&address.port()) {
+        ""
+    } else {
+        "; while no Core runs any program can take it, agents included (see `The port` in operating.md)"
     }
 }
 

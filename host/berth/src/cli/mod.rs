@@ -5,6 +5,7 @@
 
 mod client;
 mod daemon;
+mod database;
 mod doctor;
 mod expose;
 mod harness;

@@ -7,7 +7,8 @@ use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use tokio_util::sync::CancellationToken;
 
-use super::serve::{self, drain_on_signal};
+use super::database;
+use super::serve::drain_on_signal;
 
 /// What to do with the service key.
 #[derive(Debug, Subcommand)]
@@ -44,7 +45,7 @@ pub struct Rotate {
 pub async fn run(command: Command) -> anyhow::Result<()> {
     let Command::Rotate(options) = command;
     berth_core::crash::arm_from_environment().map_err(anyhow::Error::msg)?;
-    serve::check_database(options.database_url.as_ref())?;
+    database::check(options.database_url.as_ref())?;
     if options.database_url.is_some() && !options.other_cores_stopped {
         bail!(
             "a Core that still has the former key would store what nobody opens later: stop every Core of this database, \
@@ -73,7 +74,7 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     drain_on_signal(stop.clone())?;
     let settings = RotationSettings {
-        database: serve::database(
+        database: database::of(
             options.database_url,
             options.database_password_file.as_deref(),
         )?,

@@ -1,10 +1,10 @@
 //! `berth serve`: the Core, from an empty folder to a drained end.
 
 use super::expose::{self, Private};
-use super::{log, shown};
+use super::{database, log, shown};
 use crate::data_dir::{self, HARNESSES, Lock, PLUGINS, Recorded, Secrets, read_secret, rotation};
 use anyhow::{Context, bail};
-use berth_core::{CoreSettings, Database, FirstProject, IssuerSettings, Ready, Unfinished};
+use berth_core::{CoreSettings, FirstProject, IssuerSettings, Ready, Unfinished};
 use clap::{Args, ValueEnum};
 use machine::sandbox::{Sandboxes, Settings};
 use sha2::{Digest, Sha256};
@@ -281,44 +281,12 @@ fn check(options: &Options) -> anyhow::Result<()> {
             options.listen
         );
     }
-    check_database(options.database_url.as_ref())?;
+    database::check(options.database_url.as_ref())?;
     if let Some(path) = options.local_expose.iter().find(|path| !path.is_absolute()) {
         bail!("--local-expose {} must be an absolute path", path.display());
     }
     issuers(options)?;
     Ok(())
-}
-
-/// What `--database-url` may be.
-///
-/// # Errors
-/// It names another kind of database, or holds a password.
-pub(super) fn check_database(url: Option<&url::Url>) -> anyhow::Result<()> {
-    let Some(url) = url else { return Ok(()) };
-    if !["postgres", "postgresql"].contains(&url.scheme()) {
-        bail!(
-            "--database-url must be a postgres:// URL; without it, SQLite in the data folder is used"
-        );
-    }
-    if url.password().is_some() {
-        bail!(
-            "--database-url must not hold a password (it would be visible in the process list); use --database-password-file"
-        );
-    }
-    Ok(())
-}
-
-/// The database that the flags mean.
-///
-/// # Errors
-/// The password file cannot be read.
-pub(super) fn database(url: Option<url::Url>, password: Option<&Path>) -> anyhow::Result<Database> {
-    let Some(url) = url else {
-        return Ok(Database::Sqlite);
-    };
-    let password = password.map(read_secret).transpose()?;
-    let url = url.into();
-    Ok(Database::Postgres { url, password })
 }
 
 /// Which OAuth issuers may be asked (OAU-011): an entry that is none stops the start.
@@ -366,6 +334,12 @@ fn settings(options: Options, folder: &Path, secrets: Secrets) -> anyhow::Result
             "Environments on this machine are NOT isolated (--local-isolation none): an agent can read whatever this Core can read, its keys included"
         );
     }
+    let database = options.database_url.as_ref();
+    if database::is_open(database, options.database_password_file.as_deref()) {
+        tracing::warn!(
+            "the database is on loopback and no --database-password-file is given: if it asks for no password, agents in Environments on this machine can read and change it; give its account a password, or use its Unix socket (?host=/run/postgresql)"
+        );
+    }
     let shown = shown::shown(&options, &Options::defaults()?);
     let issuers = issuers(&options)?;
     let mut sandboxes = sandbox_settings(&options, folder)?;
@@ -409,7 +383,7 @@ fn settings(options: Options, folder: &Path, secrets: Secrets) -> anyhow::Result
     let system: Vec<String> = shows.flat_map(|machine| machine.system).collect();
     expose::check(&options.local_expose, &system, &private)?;
     let password = options.database_password_file.as_deref();
-    let database = database(options.database_url, password)?;
+    let database = database::of(options.database_url, password)?;
     let unfinished_rotation = secrets.former_key.map(|former_key| {
         let folder = folder.to_path_buf();
         Unfinished {

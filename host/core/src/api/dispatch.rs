@@ -14,13 +14,13 @@ use hyper::body::Body as _;
 use sync_wrapper::SyncWrapper;
 use tracing::Instrument;
 
-use super::call::{Call, Reply};
+use super::call::{Call, Caller, Reply};
 use super::error::{AdminError, ApiError, ContentError};
 use super::gate::{self, JsonBody};
 use super::query::{self, Page};
 use super::route::{BodyRule, Known, Space, Table};
 use super::{admin, auth, rows};
-use crate::http::accept::Answer;
+use crate::http::accept::{Answer, known};
 use crate::http::canonical::canonical;
 use crate::state::Core;
 
@@ -44,17 +44,20 @@ impl Api {
             Ok(path) => path,
             Err(_) => return Ok(undecodable()),
         };
-        let known = self.table.find(&path);
-        let space = known.as_ref().map_or_else(|| space_of(&path), Known::space);
+        let row = self.table.find(&path);
+        let space = row.as_ref().map_or_else(|| space_of(&path), Known::space);
         if space == (Space::Public { beta: true }) && !auth::has_beta(&parts.headers) {
             return Err(ApiError::Beta);
         }
         let caller = auth::authenticate(&self.core, space, &parts.headers).await?;
-        let known = known.ok_or(match space {
+        if caller != Caller::Unchecked {
+            known(&parts.extensions);
+        }
+        let route = row.ok_or(match space {
             Space::Admin => AdminError::NotFound.into(),
             Space::Public { .. } | Space::Machine | Space::Open => ApiError::UnknownRoute,
         })?;
-        let row = known.row(&parts.method).map_err(ApiError::Method)?;
+        let row = route.row(&parts.method).map_err(ApiError::Method)?;
         let page = match row.list.as_ref().filter(|_| !row.late_query) {
             Some(rule) => {
                 query::parse(parts.uri.query().unwrap_or_default(), rule).map_err(|error| {
@@ -78,7 +81,7 @@ impl Api {
             BodyRule::Refused | BodyRule::Ignored => (JsonBody::default(), Body::empty()),
         };
         let core = self.core.clone();
-        let params = known.into_params();
+        let params = route.into_params();
         let handler = row.handler;
         let of_project = row.list.is_some()
             && space == Space::Admin

@@ -15,6 +15,7 @@ use super::pump;
 use crate::api::auth::bearer;
 use crate::api::call::{Call, Reply};
 use crate::api::error::{ApiError, MachineError};
+use crate::http::accept::known;
 
 /// The socket's path below Core's public address.
 pub(crate) const SOCKET: &str = SOCKET_PATH;
@@ -100,7 +101,9 @@ async fn admit(call: &Call, device_id: DeviceId) -> Result<(DeviceRecord, Digest
             ApiError::AuthenticationUnavailable
         })?;
     let record = record.filter(|record| record.device.id == device_id);
-    Ok((record.ok_or(MachineError::Credential)?, credential))
+    let record = record.ok_or(MachineError::Credential)?;
+    known(&call.parts.extensions);
+    Ok((record, credential))
 }
 
 fn query<T: DeserializeOwned>(call: &Call) -> Result<T, ApiError> {

@@ -1,19 +1,25 @@
 //! The accept loop. Our own, because limits belong to the socket: a slow header, a stuck reader and one client too many are
 //! ended here, and a drain lets requests finish while it refuses new ones.
+//!
+//! Everything on the machine can connect, sandboxes too. When every place is taken, a connection that nobody has authenticated
+//! makes room, the oldest first: those that say nothing never keep out those that ask.
 
 use std::convert::Infallible;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::{Request, Response, StatusCode};
+use axum::http::{Extensions, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use net::{Stranger, Strangers};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -22,7 +28,7 @@ use super::socket::Socket;
 /// What one socket may cost.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// Open connections at the same time; more wait in the listen queue.
+    /// Open connections at the same time; more wait, or take the place of a stranger.
     pub connections: usize,
     /// A client has this long for the headers of a request.
     pub header: Duration,
@@ -48,6 +54,41 @@ impl Limits {
 /// Pause after an accept that failed for want of a resource (file descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// Where connections come from.
+pub(crate) trait Listener: Send + Sync {
+    /// One connection.
+    type Socket: AsyncRead + AsyncWrite + Send + Unpin + 'static;
+
+    /// The next one. Cancel safe.
+    fn accept(&self) -> impl Future<Output = io::Result<Self::Socket>> + Send;
+}
+
+impl Listener for TcpListener {
+    type Socket = TcpStream;
+
+    async fn accept(&self) -> io::Result<TcpStream> {
+        let (socket, _) = Self::accept(self).await?;
+        // Small frames of a stream must not wait for each other.
+        let _ = socket.set_nodelay(true);
+        Ok(socket)
+    }
+}
+
+impl Listener for UnixListener {
+    type Socket = UnixStream;
+
+    async fn accept(&self) -> io::Result<UnixStream> {
+        Ok(Self::accept(self).await?.0)
+    }
+}
+
+/// A request of this connection is authenticated: the connection keeps its place.
+pub(crate) fn known(request: &Extensions) {
+    if let Some(stranger) = request.get::<Arc<Stranger>>() {
+        stranger.becomes_known();
+    }
+}
+
 /// Answers one request.
 pub(crate) trait Answer: Send + Sync + 'static {
     /// Every request gets an answer; failures are answers.
@@ -58,8 +99,8 @@ pub(crate) trait Answer: Send + Sync + 'static {
 }
 
 /// Accepts connections until `stop`. Open ones may then go on until `drained`, and end shortly after it.
-pub(crate) async fn accept<A: Answer>(
-    listener: TcpListener,
+pub(crate) async fn accept<L: Listener, A: Answer>(
+    listener: L,
     limits: Limits,
     answer: Arc<A>,
     stop: CancellationToken,
@@ -67,21 +108,24 @@ pub(crate) async fn accept<A: Answer>(
 ) {
     let permits = Arc::new(Semaphore::new(limits.connections));
     let connections = TaskTracker::new();
-    while let Some(permit) = until(&stop, permits.clone().acquire_owned()).await {
-        match until(&stop, listener.accept()).await {
-            None => break,
-            Some(Err(error)) => {
+    let strangers = Strangers::default();
+    while let Some(accepted) = until(&stop, listener.accept()).await {
+        let socket = match accepted {
+            Ok(socket) => socket,
+            Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
             }
-            Some(Ok((socket, _))) => {
-                let (answer, stop) = (answer.clone(), stop.clone());
-                connections.spawn(async move {
-                    let _permit = permit;
-                    connection(socket, limits, answer, stop).await;
-                });
-            }
-        }
+        };
+        let Some(permit) = until(&stop, place(&permits, &strangers)).await else {
+            break;
+        };
+        let (stranger, answer, stop) = (strangers.enter(), answer.clone(), stop.clone());
+        connections.spawn(async move {
+            let _permit = permit;
+            connection(socket, Arc::new(stranger), limits, answer, stop).await;
+        });
     }
     connections.close();
     let last = async {
@@ -97,6 +141,17 @@ pub(crate) async fn accept<A: Answer>(
     }
 }
 
+/// A place for one more connection.
+async fn place(
+    permits: &Arc<Semaphore>,
+    strangers: &Strangers,
+) -> Result<OwnedSemaphorePermit, AcquireError> {
+    if permits.available_permits() == 0 {
+        strangers.oldest_leaves();
+    }
+    permits.clone().acquire_owned().await
+}
+
 async fn until<T>(stop: &CancellationToken, future: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;
@@ -105,18 +160,22 @@ async fn until<T>(stop: &CancellationToken, future: impl Future<Output = T>) -> 
     }
 }
 
-async fn connection<A: Answer>(
-    socket: TcpStream,
+async fn connection<S, A>(
+    socket: S,
+    stranger: Arc<Stranger>,
     limits: Limits,
     answer: Arc<A>,
     stop: CancellationToken,
-) {
-    // Small frames of a stream must not wait for each other.
-    let _ = socket.set_nodelay(true);
+) where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    A: Answer,
+{
+    let guest = stranger.clone();
     let upgraded = Arc::new(AtomicBool::new(false));
     let socket = Socket::new(socket, limits.write, upgraded.clone());
-    let service = service_fn(move |request: Request<Incoming>| {
+    let service = service_fn(move |mut request: Request<Incoming>| {
         let (answer, upgraded) = (answer.clone(), upgraded.clone());
+        request.extensions_mut().insert(guest.clone());
         async move {
             let response = answer.answer(request.map(Body::new)).await;
             if response.status() == StatusCode::SWITCHING_PROTOCOLS {
@@ -134,6 +193,10 @@ async fn connection<A: Answer>(
     let mut connection = std::pin::pin!(connection);
     let result = tokio::select! {
         result = connection.as_mut() => result,
+        () = stranger.must_leave() => {
+            tracing::debug!("a connection that nobody authenticated made room");
+            return;
+        }
         () = stop.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
@@ -159,7 +222,8 @@ mod tests {
     /// Of an upgraded connection: more than the system buffers.
     const FLOOD: usize = 32 << 20;
 
-    /// `/` answers at once, `/wait` when told to, `/flood` without end, `/upgrade` with a flood of another protocol.
+    /// `/` answers at once; `/wait` when told to, `/flood` without end, both to a client that is known; `/upgrade` with a flood of
+    /// another protocol.
     struct Script {
         go: Notify,
         waiting: Notify,
@@ -179,10 +243,12 @@ mod tests {
                     return response.body(Body::empty()).unwrap();
                 }
                 "/wait" => {
+                    known(request.extensions());
                     self.waiting.notify_one();
                     self.go.notified().await;
                 }
                 "/flood" => {
+                    known(request.extensions());
                     let chunk = Bytes::from(vec![b'x'; 1 << 20]);
                     let endless = stream::repeat_with(move || Ok::<_, Infallible>(chunk.clone()));
                     return Response::new(Body::from_stream(endless));
@@ -202,6 +268,10 @@ mod tests {
     }
 
     async fn server(connections: usize) -> Server {
+        server_with(connections, SHORT).await
+    }
+
+    async fn server_with(connections: usize, header: Duration) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let script = Arc::new(Script {
@@ -211,7 +281,7 @@ mod tests {
         let (stop, drained) = (CancellationToken::new(), CancellationToken::new());
         let limits = Limits {
             connections,
-            header: SHORT,
+            header,
             write: SHORT,
             last: SHORT,
         };
@@ -314,6 +384,28 @@ mod tests {
         assert!(answered(&mut first).await);
         drop(first);
         assert!(answered(&mut second).await);
+    }
+
+    // One sandbox can open thousands, and need not send a byte.
+    #[tokio::test]
+    async fn a_crowd_that_says_nothing_keeps_nobody_out() {
+        let server = server_with(4, Duration::from_secs(600)).await;
+        let mut known = ask(&server, "/wait").await;
+        server.script.waiting.notified().await;
+        let mut crowd = Vec::new();
+        for beginning in ["", "GET / HTTP/1.1\r\n"] {
+            for _ in 0..20 {
+                let mut silent = TcpStream::connect(server.address).await.unwrap();
+                silent.write_all(beginning.as_bytes()).await.unwrap();
+                crowd.push(silent);
+            }
+            for _ in 0..3 {
+                assert!(answered(&mut ask(&server, "/").await).await);
+            }
+        }
+        server.script.go.notify_one();
+        assert!(answered(&mut known).await, "who is known stays");
+        closes(&mut crowd[0]).await;
     }
 
     #[tokio::test]

@@ -9,17 +9,16 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio_io_timeout::TimeoutStream;
 
 /// Limits each write of HTTP until `upgraded` is set, and nothing after.
-pub(super) struct Socket {
-    inner: Pin<Box<TimeoutStream<TcpStream>>>,
+pub(super) struct Socket<S> {
+    inner: Pin<Box<TimeoutStream<S>>>,
     upgraded: Arc<AtomicBool>,
 }
 
-impl Socket {
-    pub(super) fn new(socket: TcpStream, write: Duration, upgraded: Arc<AtomicBool>) -> Self {
+impl<S: AsyncRead + AsyncWrite> Socket<S> {
+    pub(super) fn new(socket: S, write: Duration, upgraded: Arc<AtomicBool>) -> Self {
         let mut inner = TimeoutStream::new(socket);
         inner.set_write_timeout(Some(write));
         Self {
@@ -28,7 +27,7 @@ impl Socket {
         }
     }
 
-    fn writer(&mut self) -> Pin<&mut TimeoutStream<TcpStream>> {
+    fn writer(&mut self) -> Pin<&mut TimeoutStream<S>> {
         if self.upgraded.load(Ordering::Relaxed) && self.inner.write_timeout().is_some() {
             self.inner.as_mut().set_write_timeout_pinned(None);
         }
@@ -36,7 +35,7 @@ impl Socket {
     }
 }
 
-impl AsyncRead for Socket {
+impl<S: AsyncRead + AsyncWrite> AsyncRead for Socket<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -46,7 +45,7 @@ impl AsyncRead for Socket {
     }
 }
 
-impl AsyncWrite for Socket {
+impl<S: AsyncRead + AsyncWrite> AsyncWrite for Socket<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -8,6 +8,8 @@ use std::time::Duration;
 use domain::allocation::{Allocation, AllocationPhase, Observed, Record, Reserve, Reserved};
 use domain::provider::{NativeState, Outcome, SandboxInfo};
 use domain::{AllocationId, DeviceId};
+use plugin_host::providers::BootstrapFile;
+use protocol::bootstrap::socket_address;
 use protocol::wire::CloseReason;
 use store::units::allocation::{BeginCreate, FinishRelease, RecordAllocation, ReserveAllocation};
 use store::{StoreError, WriteError};
@@ -15,7 +17,7 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use super::hosting::{BootstrapFile, Hosting};
+use super::hosting::Hosting;
 use super::{Shared, bootstrap};
 
 /// Period and page of the provider's loop (scheduler 3).
@@ -189,14 +191,15 @@ fn hand_over(shared: &Shared, allocation: &Allocation) -> Result<BootstrapFile, 
     let credential = bootstrap::credential(shared.store.fingerprints(), allocation.device_id)?;
     let (core, installation) = (shared.runtime_url.clone(), shared.installation);
     let (device, environment) = (allocation.device_id, allocation.environment_id);
-    Ok(Arc::new(move |workspace| {
+    Ok(Arc::new(move |seen| {
+        let socket = seen.core.map(socket_address);
         bootstrap::file(
-            &core,
+            socket.as_deref().unwrap_or(core.as_str()),
             installation,
             device,
             &credential,
             Some(environment),
-            Some(workspace),
+            Some(seen.workspace),
         )
     }))
 }

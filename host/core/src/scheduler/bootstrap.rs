@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use domain::{DeviceId, Digest, EnvironmentId, InstallationId, Secret};
 use protocol::bootstrap::BootstrapFile;
 use seal::{Fingerprinter, SealError};
-use url::Url;
 
 /// Prefix by which a device credential is recognised, here and in a log that should not have it.
 const PREFIX: &str = "berth_device_";
@@ -28,7 +27,7 @@ pub(super) fn digest(credential: &Secret) -> Digest {
 
 /// The file's content. `environment` and `workspace` are absent for the shared Runtime of the installation.
 pub(super) fn file(
-    core: &Url,
+    core_url: &str,
     installation: InstallationId,
     device: DeviceId,
     credential: &Secret,
@@ -36,7 +35,7 @@ pub(super) fn file(
     workspace: Option<&str>,
 ) -> Secret {
     let served = environment.zip(workspace.map(PathBuf::from));
-    let core_url = core.as_str().trim_end_matches('/').to_owned();
+    let core_url = core_url.trim_end_matches('/').to_owned();
     let file = BootstrapFile::new(core_url, installation, device, credential.clone(), served);
     // Text, numbers and ids always have a JSON form; without one the daemon refuses an empty file.
     file.write().unwrap_or_else(|_| Secret::from(String::new()))

@@ -14,7 +14,6 @@ use store::units::device::PutSharedDevice;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
-use url::Url;
 
 use super::bootstrap;
 use crate::peer::Peers;
@@ -36,7 +35,7 @@ pub struct EngineHostSettings {
     /// This installation; its shared device has the same number.
     pub installation: InstallationId,
     /// Core's address as the daemon dials it.
-    pub core_url: Url,
+    pub core_url: String,
 }
 
 /// The supervised daemon.

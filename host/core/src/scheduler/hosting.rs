@@ -1,15 +1,14 @@
 //! The deployment's sandbox provider, as this Core uses it (SP-2.1).
 
-use std::sync::Arc;
 use std::time::Duration;
 
+use domain::InstallationId;
 use domain::allocation::Allocation;
 use domain::provider::{
     AllocationRef, NetworkPolicy, Outcome, ProviderDeclaration, Resources, SandboxSpec,
 };
 use domain::run::PluginIdentity;
-use domain::{InstallationId, Secret};
-use plugin_host::providers::{DaemonStart, ProviderHandle, Target};
+use plugin_host::providers::{BootstrapFile, DaemonStart, ProviderHandle, Target};
 
 /// Budget of one native call (SP-3.4).
 const BUDGET: Duration = Duration::from_secs(60);
@@ -25,9 +24,6 @@ pub struct Hosting {
     /// Core's address as the sandbox sees it.
     core_url: String,
 }
-
-/// Makes the bytes of the bootstrap file, given the path of the workspace as the daemon will see it (LOC-011).
-pub(super) type BootstrapFile = Arc<dyn Fn(&str) -> Secret + Send + Sync>;
 
 /// Why hosted Environments are refused by this Core: a fixed code of the provider.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 
 use super::plan::{Plan, What};
 use crate::allowed::{Allowed, Scopes, Use};
+use crate::calls::Refused;
 
 /// Devices that hold nothing of anybody. Not `shm`: it is the machine's own, with what others share there.
 const DEVICES: [&str; 7] = ["null", "zero", "full", "random", "urandom", "tty", "fd"];
 /// Terminals, for an account of its own only: those of Core's account are the operator's.
 const TERMINALS: [&str; 2] = ["ptmx", "pts"];
 
-/// Restricts this process and all that it starts, for good. Called under the account that will work here, which must be
+/// Restricts this process and all that it starts, for good; what the supervisor will refuse to a tree besides is tried. Called under the account that will work here, which must be
 /// able to pass through the parent folders of its things: an allow-list gives no way where the modes give none.
 pub(super) fn restrict(plan: &Plan) -> io::Result<()> {
     for bind in &plan.mounts {
@@ -23,6 +24,7 @@ pub(super) fn restrict(plan: &Plan) -> io::Result<()> {
             return Err(error);
         }
     }
+    Refused::prove()?;
     let mut visible = places(plan).into_iter();
     visible
         .try_fold(Allowed::nothing(Scopes::Required)?, |list, (path, what)| {

@@ -122,6 +122,10 @@ fn set_up(plan: &Plan) -> Result<(), (Stage, io::Error)> {
         view::build(&plan.stage, &plan.mounts).map_err(at(Stage::View))?;
     }
     account::assume(plan).map_err(at(Stage::Account))?;
+    if plan.level != Level::None {
+        // After the account, which is who has so many keys at most.
+        sys::leave_session_keys().map_err(at(Stage::Account))?;
+    }
     limits(plan).map_err(at(Stage::Limits))?;
     rustix::thread::set_no_new_privs(true).map_err(|error| (Stage::Account, error.into()))?;
     if plan.level == Level::Landlock {

@@ -37,14 +37,12 @@ pub struct Order {
     pub limits: Limits,
     /// The soft limit of open files where `limits` leaves them alone; the spawner fills it in.
     pub(crate) usual_open_files: Option<u64>,
-    /// Absolute paths that do not exist for the tree, though the caller sees them: the daemon's state (LOC-009).
-    pub hidden: Vec<PathBuf>,
     /// How long what the leader leaves behind may still hold its output (RP-16.6).
     pub drain: Duration,
 }
 
 impl Order {
-    /// A program without arguments and environment, umask 077, nothing hidden, one second of drain.
+    /// A program without arguments and environment, umask 077, one second of drain.
     pub fn new(program: impl Into<PathBuf>, cwd: impl Into<PathBuf>) -> Self {
         Self {
             program: program.into(),
@@ -54,7 +52,6 @@ impl Order {
             umask: 0o077,
             limits: Limits::default(),
             usual_open_files: None,
-            hidden: Vec::new(),
             drain: Duration::from_secs(1),
         }
     }

@@ -54,6 +54,7 @@ pub enum StartError {
 pub struct Spawner {
     program: PathBuf,
     args: Vec<String>,
+    hidden: Vec<PathBuf>,
     reaper: Arc<Reaper>,
 }
 
@@ -63,8 +64,16 @@ impl Spawner {
         Self {
             program: own_program.into(),
             args: vec!["supervise".to_owned()],
+            hidden: Vec::new(),
             reaper: Arc::default(),
         }
+    }
+
+    /// Hides these absolute paths from every tree that it starts, though the caller sees them: the daemon's state (LOC-009).
+    #[must_use]
+    pub fn hiding(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.hidden.extend(paths);
+        self
     }
 
     /// Makes this process adopt and kill what a killed supervisor leaves behind. For a process that starts children
@@ -106,7 +115,8 @@ impl Spawner {
         ];
         let (mut supervisor, control) = self.supervisor(theirs).map_err(StartError::Supervisor)?;
         let pid = supervisor.id();
-        let (drain, launched) = (order.drain, launch(control, order));
+        let drain = order.drain;
+        let launched = launch(control, self.hidden.clone(), order);
         let launched = match tokio::time::timeout(STARTS_WITHIN, launched).await {
             Ok(launched) => launched,
             Err(_) => Err(StartError::Supervisor(io::ErrorKind::TimedOut.into())),
@@ -195,12 +205,16 @@ impl Spawner {
 }
 
 /// Hands the order over and waits for the answer.
-async fn launch(mut control: UnixStream, order: Order) -> Result<(UnixStream, u32), StartError> {
+async fn launch(
+    mut control: UnixStream,
+    hidden: Vec<PathBuf>,
+    order: Order,
+) -> Result<(UnixStream, u32), StartError> {
     let visible = std::env::var(control::VISIBLE)
         .ok()
         .and_then(|list| serde_json::from_str(&list).ok());
     let confine = Command::Confine {
-        hidden: order.hidden.clone(),
+        hidden,
         visible: visible.unwrap_or_default(),
     };
     control::send_async(&mut control, &confine)

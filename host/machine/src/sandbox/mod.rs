@@ -20,7 +20,7 @@ use std::sync::OnceLock;
 
 pub use types::{
     Enforced, Facts, Identity, Isolation, Keep, Kind, Level, Limits, Mount, OwnedPage, Refusal,
-    Settings, Source, Spec, Status,
+    Seen, Settings, Source, Spec, Status,
 };
 
 /// The sandboxes below one folder.
@@ -29,8 +29,8 @@ pub struct Sandboxes {
     facts: OnceLock<Facts>,
 }
 
-/// The bytes of a bootstrap file, made when the path of the workspace as the daemon sees it is known (LOC-011).
-pub type BootstrapFile<'a> = &'a dyn Fn(&str) -> domain::Secret;
+/// The bytes of a bootstrap file, made when its places are known.
+pub type BootstrapFile<'a> = &'a dyn Fn(&Seen<'_>) -> domain::Secret;
 
 impl Sandboxes {
     /// Opens nothing yet.

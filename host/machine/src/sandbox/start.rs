@@ -10,12 +10,13 @@ use super::handshake::{self, Failed, Waiting};
 use super::places::{Place, private_folder};
 use super::record::{self, Init, Record};
 use super::types::{
-    Enforced, Facts, Identity, Kind, Level, Limits, Refusal, Settings, Source, Spec, Status,
+    Enforced, Facts, Identity, Kind, Level, Limits, Refusal, Seen, Settings, Source, Spec, Status,
 };
-use super::view::{OPEN_FILES, View, canonical};
+use super::view::{OPEN_FILES, View, canonical, core_inside};
 use super::{BootstrapFile, accounts, status};
 use crate::files::Folder;
 use crate::init::plan::{Bind, Daemon, Plan, What};
+use crate::socket;
 
 /// Processes and threads of one sandbox, unless asked otherwise (LOC-008).
 const PROCESSES: u64 = 512;
@@ -45,7 +46,7 @@ pub(super) fn start(
     let unknown = Refusal::unknown;
     record::forget_init(&place.path).map_err(unknown("record_unwritable"))?;
     let view = View::of(settings, &place, level, spec).map_err(unknown("view_unreadable"))?;
-    write_bootstrap(&view, &place, spec, &record, bootstrap)?;
+    write_bootstrap(settings, &view, &place, spec, &record, bootstrap)?;
     let plan = view.plan(settings, &place, whose, spec, &record, facts.enforced);
     let waiting =
         handshake::begin(&settings.own_program, &plan, settings.starts_within).map_err(failed)?;
@@ -145,6 +146,7 @@ pub(super) fn limits(spec: &Spec) -> Limits {
 /// The daemon's bootstrap file: mode 0600, the account's own (SP-5.2). The folder may have been the account's for a
 /// while, so nothing in it is followed.
 fn write_bootstrap(
+    settings: &Settings,
     view: &View,
     place: &Place,
     spec: &Spec,
@@ -163,8 +165,15 @@ fn write_bootstrap(
         .iter()
         .find(|mount| mount.source == Source::Workspace);
     let workspace = view.seen(workspace.map_or(Path::new("/"), |mount| &mount.inside));
+    let workspace = workspace.to_string_lossy();
+    let core = settings.core.as_ref();
+    let core = core.map(|_| view.seen(&core_inside(&state.inside)).join(socket::NAME));
+    let core = core.as_ref().map(|path| path.to_string_lossy());
     let write = || -> io::Result<()> {
-        let content = bootstrap(&workspace.to_string_lossy());
+        let content = bootstrap(&Seen {
+            workspace: &workspace,
+            core: core.as_deref(),
+        });
         Folder::open(&place.state())?.replace(below, content.expose(), 0o600)?;
         match record.real_uid {
             Some(uid) => std::os::unix::fs::lchown(place.state().join(below), Some(uid), Some(uid)),

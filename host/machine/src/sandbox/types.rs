@@ -52,6 +52,8 @@ pub struct Settings {
     pub harnesses: PathBuf,
     /// The plugin folder, if this deployment has one.
     pub plugins: Option<PathBuf>,
+    /// Folder of Core's socket ([`crate::socket`]), which the daemon sees in its state folder; none where Core has only a URL.
+    pub core: Option<PathBuf>,
     /// Further paths that are visible, read-only (`--local-expose`).
     pub exposed: Vec<PathBuf>,
     /// Level.
@@ -84,6 +86,7 @@ impl Settings {
             .to_vec(),
             harnesses: harnesses.into(),
             plugins: None,
+            core: None,
             exposed: Vec::new(),
             isolation: Isolation::Auto,
             accounts: 61184..=65519,
@@ -168,6 +171,15 @@ pub struct Limits {
     pub cpus: Option<u64>,
     /// Open files of each process; default 4096.
     pub open_files: Option<u64>,
+}
+
+/// Places that a bootstrap file names, as the daemon sees them (LOC-011).
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// The workspace.
+    pub workspace: &'a str,
+    /// Core's socket, if it has one for this machine.
+    pub core: Option<&'a str>,
 }
 
 /// One visible thing.

@@ -139,6 +139,11 @@ impl View {
     }
 }
 
+/// Where the folder of Core's socket is in the daemon's state folder: what is there is the daemon's alone (LOC-009).
+pub(super) fn core_inside(state: &Path) -> PathBuf {
+    state.join("core")
+}
+
 /// Where a path really is; itself where that cannot be told.
 pub(super) fn canonical(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
@@ -207,6 +212,15 @@ fn resolve(
         Source::Proc => What::Proc,
         Source::Devices => What::Devices,
     };
+    if let (Source::State, Some(core)) = (&mount.source, &settings.core) {
+        mounts.push(Bind {
+            inside: core_inside(&inside),
+            what: What::Host {
+                from: core.canonicalize()?,
+                writable: false,
+            },
+        });
+    }
     let links = matches!(&mount.source, Source::System(path) if path == Path::new("/etc"));
     mounts.push(Bind { inside, what });
     if links {

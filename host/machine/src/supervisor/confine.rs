@@ -1,5 +1,8 @@
 //! What the tree must not see or touch: the daemon's state folder, and the daemon itself (LOC-009).
 //!
+//! A daemon that is restricted to a list of paths itself has no mount namespace around it, so its trees make no Unix sockets
+//! either: they could reach those of the machine.
+//!
 //! Paths are hidden by a mount namespace of our own in which they are empty, else by a Landlock allow-list of
 //! everything around them. In both cases the tree enters a Landlock domain where the kernel has one: it can then
 //! neither signal nor trace nor read the memory of a process outside of the tree, whatever account it has. Before Linux
@@ -14,16 +17,21 @@ use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_
 use rustix::process::{DumpableBehavior, getgid, getuid, set_dumpable_behavior};
 
 use crate::allowed::{Allowed, Scopes, Use};
+use crate::calls::Refused;
 use crate::sys::{self, Spaces};
 
 /// What the program enters between fork and exec; the supervisor itself stays outside of it, so that the tree cannot
 /// reach the supervisor either.
-pub(super) struct Domain(Option<Allowed>);
+pub(super) struct Domain {
+    list: Option<Allowed>,
+    refused: Option<Refused>,
+}
 
 impl Domain {
     /// Enters it for good.
     pub(super) fn enter(&mut self) -> io::Result<()> {
-        self.0.take().map_or(Ok(()), Allowed::enter)
+        self.list.take().map_or(Ok(()), Allowed::enter)?;
+        self.refused.as_ref().map_or(Ok(()), Refused::enter)
     }
 }
 
@@ -40,8 +48,14 @@ pub(super) fn prepare(hidden: &[PathBuf], visible: &[PathBuf]) -> io::Result<Dom
         .iter()
         .filter_map(|path| path.canonicalize().ok())
         .collect();
+    let refused = if visible.is_empty() {
+        None
+    } else {
+        Some(Refused::new()?)
+    };
     if hidden.is_empty() || hide_by_mounts(&hidden).is_ok() {
-        return Ok(Domain(Allowed::files()?));
+        let list = Allowed::files()?;
+        return Ok(Domain { list, refused });
     }
     let whole = [PathBuf::from("/")];
     let list = around(&hidden, if visible.is_empty() { &whole } else { visible })?;
@@ -49,7 +63,10 @@ pub(super) fn prepare(hidden: &[PathBuf], visible: &[PathBuf]) -> io::Result<Dom
     let allowed = list
         .iter()
         .try_fold(nothing, |allowed, path| allowed.allow(path, Use::All))?;
-    Ok(Domain(Some(allowed)))
+    Ok(Domain {
+        list: Some(allowed),
+        refused,
+    })
 }
 
 /// A mount namespace in which each hidden folder is empty and each hidden file is `/dev/null`.

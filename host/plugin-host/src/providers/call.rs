@@ -8,11 +8,12 @@ use contract::host_types::ArtifactRef;
 use contract::sandbox_types as theirs;
 use domain::Secret;
 use domain::provider::{AllocationRef, SandboxSpec};
+use machine::sandbox::Seen;
 
 use crate::translate::provider as translate;
 
-/// Makes the bytes of the bootstrap file when the workspace's path, as the daemon will see it, is known (SP-5.2, LOC-011).
-pub type BootstrapFile = Arc<dyn Fn(&str) -> Secret + Send + Sync>;
+/// Makes the bytes of the bootstrap file when its places, as the daemon will see them, are known (SP-5.2, LOC-011).
+pub type BootstrapFile = Arc<dyn Fn(&Seen<'_>) -> Secret + Send + Sync>;
 
 /// The target of an operation (SP-2.6, SP-3.2).
 #[derive(Debug, Clone)]

@@ -69,7 +69,7 @@ impl MachineCall {
         };
         let started = self
             .sandboxes
-            .start(&whose, &spec, &|workspace| bootstrap(workspace), kind);
+            .start(&whose, &spec, &|seen| bootstrap(seen), kind);
         started.map(|found| status(&found)).map_err(refusal)
     }
 

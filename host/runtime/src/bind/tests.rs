@@ -45,7 +45,6 @@ async fn task(folder: &std::path::Path) -> (Task, mpsc::UnboundedReceiver<Comman
         relay: Arc::new(Relay::start().await.unwrap()),
         homes: folder.join("homes"),
         diagnostics: folder.join("diagnostics"),
-        hidden: Vec::new(),
     };
     let capacity = Capacity {
         runs: 1,

@@ -60,7 +60,10 @@ pub async fn run(settings: Settings, stop: CancellationToken) -> Result<(), Daem
         .unwrap_or_else(|| state.with_file_name("home"));
     private_folder(&homes).map_err(|error| DaemonError::State(homes.clone(), error))?;
 
-    let spawner = Spawner::new(&settings.own_program);
+    let core = bootstrap.core_socket().and_then(Path::parent);
+    let core = core.filter(|folder| !folder.starts_with(&state));
+    let hidden = [Some(state.as_path()), core].into_iter().flatten();
+    let spawner = Spawner::new(&settings.own_program).hiding(hidden.map(Path::to_owned));
     spawner.adopt_orphans().map_err(DaemonError::Processes)?;
     let plugins = Plugins::open(&settings.plugins)?;
     let linked = plugins.harnesses()?;
@@ -78,7 +81,6 @@ pub async fn run(settings: Settings, stop: CancellationToken) -> Result<(), Daem
         relay,
         homes,
         diagnostics: state.join("diagnostics"),
-        hidden: vec![state.clone()],
     };
     let capacity = match workspace {
         Some(_) => Capacity {

@@ -1,19 +1,24 @@
 //! Opens one socket to Core: the bootstrap request, then the WebSocket that it names (RP-3.2).
+//!
+//! A Runtime of Core's own machine comes through Core's Unix socket, where nobody else can wait for its credential; it never
+//! falls back to an address that anybody may listen on.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use domain::{DeviceId, Secret};
+use futures_util::{Sink, Stream};
+use machine::socket::Way;
 use net::{AddressRule, Client, ClientError, Timeouts, keeps_secrets};
 use protocol::{
-    bootstrap::{BOOTSTRAP_PATH, BootstrapAnswer, BootstrapRequest},
+    bootstrap::{BOOTSTRAP_PATH, BootstrapAnswer, BootstrapRequest, socket_of},
     wire::{CloseReason, limits},
 };
 use reqwest::Method;
-use tokio::{net::TcpStream, time::timeout};
+use tokio::{net::UnixStream, time::timeout};
 use tokio_tungstenite::{
-    MaybeTlsStream, WebSocketStream, connect_async_tls_with_config,
+    client_async_with_config, connect_async_tls_with_config,
     tungstenite::{
-        self,
+        self, Message as Frame,
         client::IntoClientRequest as _,
         http::{HeaderValue, header},
         protocol::WebSocketConfig,
@@ -26,7 +31,27 @@ const WITHIN: Duration = Duration::from_secs(15);
 /// Longest answer of the bootstrap request.
 const ANSWER: usize = 16 * 1024;
 
-pub(super) type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+/// Host in the requests over a Unix socket, where it means nothing.
+const NOWHERE: &str = "http://localhost";
+
+/// A WebSocket over whatever transport.
+pub(super) trait Frames:
+    Stream<Item = Result<Frame, tungstenite::Error>>
+    + Sink<Frame, Error = tungstenite::Error>
+    + Send
+    + Unpin
+{
+}
+
+impl<T> Frames for T where
+    T: Stream<Item = Result<Frame, tungstenite::Error>>
+        + Sink<Frame, Error = tungstenite::Error>
+        + Send
+        + Unpin
+{
+}
+
+pub(super) type Socket = Box<dyn Frames>;
 
 /// Why there is no socket.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +71,8 @@ pub enum DialError {
 #[derive(Debug, Clone)]
 pub struct Dialer {
     client: Client,
+    /// Core's socket on this machine; none where Core is reached by its URL.
+    way: Option<Arc<Way>>,
     bootstrap: Url,
     device_id: DeviceId,
     /// Only ever in the Authorization header (RP-3.3).
@@ -56,9 +83,12 @@ impl Dialer {
     /// For Core at `core_url`.
     ///
     /// # Errors
-    /// The address is no URL, would send the credential in clear over a network, or the client cannot be set up.
+    /// The address is no URL, would send the credential in clear over a network, its socket's folder is missing, or the client
+    /// cannot be set up.
     pub fn new(core_url: &str, device_id: DeviceId, credential: Secret) -> Result<Self, DialError> {
-        let bootstrap = Url::parse(&format!("{core_url}{BOOTSTRAP_PATH}"))
+        let socket = socket_of(core_url);
+        let origin = socket.map_or(core_url, |_| NOWHERE);
+        let bootstrap = Url::parse(&format!("{origin}{BOOTSTRAP_PATH}"))
             .map_err(|_| DialError::Unusable("address"))?;
         if !keeps_secrets(&bootstrap) {
             return Err(DialError::Unusable("address: http is for loopback only"));
@@ -67,10 +97,19 @@ impl Dialer {
             connect: WITHIN,
             silence: WITHIN,
         };
-        let client =
-            Client::new(AddressRule::ANYWHERE, timeouts).map_err(|error| unreachable(&error))?;
+        let way = match socket {
+            Some(path) => Some(Arc::new(
+                Way::to(path).map_err(|error| unreachable(&error))?,
+            )),
+            None => None,
+        };
+        let client = match &way {
+            Some(way) => Client::through_socket(way.path(), timeouts),
+            None => Client::new(AddressRule::ANYWHERE, timeouts),
+        };
         Ok(Self {
-            client,
+            client: client.map_err(|error| unreachable(&error))?,
+            way,
             bootstrap,
             device_id,
             credential,
@@ -126,6 +165,13 @@ impl Dialer {
 
     async fn open(&self, url: &str) -> Result<Socket, DialError> {
         let mut parsed = Url::parse(url).map_err(|_| DialError::Unusable("socket address"))?;
+        if self.way.is_some() {
+            // Core names the address of its port; the path below it is the same.
+            let path = parsed.path().to_owned();
+            parsed =
+                Url::parse("ws://localhost").map_err(|_| DialError::Unusable("socket address"))?;
+            parsed.set_path(&path);
+        }
         if !keeps_secrets(&parsed) {
             return Err(DialError::Unusable(
                 "socket address: ws is for loopback only",
@@ -146,9 +192,26 @@ impl Dialer {
         let config = WebSocketConfig::default()
             .max_message_size(Some(limits::TEXT_FRAME))
             .max_frame_size(Some(limits::TEXT_FRAME));
-        let connected = connect_async_tls_with_config(request, Some(config), true, None);
+        let connected = async {
+            let socket: Socket = match &self.way {
+                Some(way) => {
+                    let stream = UnixStream::connect(way.path()).await?;
+                    Box::new(
+                        client_async_with_config(request, stream, Some(config))
+                            .await?
+                            .0,
+                    )
+                }
+                None => {
+                    let connected =
+                        connect_async_tls_with_config(request, Some(config), true, None);
+                    Box::new(connected.await?.0)
+                }
+            };
+            Ok(socket)
+        };
         match timeout(WITHIN, connected).await {
-            Ok(Ok((socket, _))) => Ok(socket),
+            Ok(Ok(socket)) => Ok(socket),
             Ok(Err(tungstenite::Error::Http(response))) => {
                 refusal(response.status().as_u16())?;
                 Err(DialError::Unusable("no upgrade"))

@@ -24,7 +24,7 @@ const DIAGNOSTICS: u64 = 1024 * 1024;
 /// What all Sessions of one daemon share.
 #[derive(Clone)]
 pub struct Machine {
-    /// Starts process trees.
+    /// Starts process trees, which do not see the daemon's own state (LOC-009).
     pub spawner: Spawner,
     /// The model relay.
     pub relay: Arc<Relay>,
@@ -33,8 +33,6 @@ pub struct Machine {
     /// Absolute folder of what programs wrote to standard error, one file per Session. Hidden from them: a name in a
     /// folder that an agent writes may be a link (LOC-009).
     pub diagnostics: PathBuf,
-    /// Absolute paths that no harness may see: the daemon's own state (LOC-009).
-    pub hidden: Vec<PathBuf>,
 }
 
 impl std::fmt::Debug for Machine {
@@ -110,7 +108,6 @@ impl Place for OwnPlace {
             }
             // Files that an agent makes are its user's, readable like any others.
             order.umask = 0o022;
-            order.hidden.clone_from(&self.machine.hidden);
             let mut child =
                 self.machine
                     .spawner

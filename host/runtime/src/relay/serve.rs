@@ -8,14 +8,14 @@ use std::{
 
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use net::{AddressRule, Client, ClientError, Timeouts};
+use net::{AddressRule, Client, ClientError, Strangers, Timeouts};
 use tokio::{net::TcpListener, time::sleep};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     forward::Forwarder,
     routes::{Grant, Route, Routes},
-    strangers::Strangers,
+    strangers::Visitor,
 };
 
 /// How long a harness may take to send the head of a request.
@@ -100,7 +100,7 @@ impl Drop for Relay {
 async fn accept(listener: TcpListener, forwarder: Arc<Forwarder>, stop: CancellationToken) {
     let strangers = Strangers::default();
     let connections = TaskTracker::new();
-    for number in 0_u64.. {
+    loop {
         let socket = tokio::select! {
             () = stop.cancelled() => return,
             accepted = listener.accept() => match accepted {
@@ -115,7 +115,7 @@ async fn accept(listener: TcpListener, forwarder: Arc<Forwarder>, stop: Cancella
         };
         // Small deltas must not wait for each other.
         let _ = socket.set_nodelay(true);
-        let visitor = Arc::new(strangers.enter(number));
+        let visitor = Arc::new(Visitor::enter(&strangers));
         let (forwarder, stop) = (Arc::clone(&forwarder), stop.clone());
         connections.spawn(async move {
             let guest = Arc::clone(&visitor);

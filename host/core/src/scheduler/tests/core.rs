@@ -79,7 +79,7 @@ pub(super) async fn scheduler(
                 program: "/nonexistent".into(),
                 args: Vec::new(),
                 installation: store.installation(),
-                core_url: nobody.clone(),
+                core_url: nobody.to_string(),
             },
             store.clone(),
             peers,

@@ -133,7 +133,7 @@ impl Scene {
             program: "/nonexistent".into(),
             args: Vec::new(),
             installation: store.installation(),
-            core_url: "http://127.0.0.1:9/".parse().unwrap(),
+            core_url: "http://127.0.0.1:9".to_owned(),
         };
         let peers = self.peers.clone();
         Arc::new(EngineHost::new(
