@@ -163,9 +163,8 @@ async fn bind(shared: &Shared, peer: &dyn Peer, binding: &Binding) -> Result<boo
     Ok(bound)
 }
 
-/// Binds a Session to a Runtime; whether it is bound now. A Runtime without the harness is not asked: it would refuse, and a
-/// refusal parks it for good. A new Environment fails of this (N2); what is initialized waits until the Runtime greets again,
-/// with the harness.
+/// Binds a Session to a Runtime; whether it is bound now. A Runtime without the harness is not asked. A new Environment fails
+/// of this (N2); what is initialized waits until the Runtime greets again, with the harness.
 pub(super) async fn ask_to_bind(
     peer: &dyn Peer,
     authority: run::Binding,
@@ -177,12 +176,19 @@ pub(super) async fn ask_to_bind(
     }
     match peer.bind(authority, harness, workspace).await {
         Answer::Done(()) => true,
-        // It went away just now; the Runtime declares that next.
-        Answer::Rejected(RefusalCode::HarnessUnavailable) => false,
+        // The harness went away just now, which the Runtime declares next; or the binding was released since we read it
+        // (RP-2.5). Whoever asked reads again.
+        Answer::Rejected(RefusalCode::HarnessUnavailable | RefusalCode::BindingStale) => false,
         Answer::Rejected(code) => {
-            // It can never serve this Session (RP-8.3).
-            tracing::error!(session = %authority.session, ?code, "a Runtime refused its Session");
-            peer.close(CloseReason::BindingConflict);
+            tracing::error!(session = %authority.session, ?code, "a Runtime refused a Session");
+            let conflict = matches!(
+                code,
+                RefusalCode::BindingConflict | RefusalCode::WorkspaceMismatch
+            );
+            // One that is there for this Session alone can never serve it (RP-8.2, RP-8.3). A shared one serves the others.
+            if conflict && authority.environment.is_some() {
+                peer.close(CloseReason::BindingConflict);
+            }
             false
         }
         Answer::Failed { .. } | Answer::Unanswered(_) => false,

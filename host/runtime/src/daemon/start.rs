@@ -26,7 +26,7 @@ use super::settings::{DaemonError, Settings};
 use crate::{
     bind::Shared,
     harness::Catalogue,
-    link::{Dialer, Link, LinkSettings, Router},
+    link::{Dialer, Link, LinkSettings, Refused, Router},
     place::Machine,
     prepare::Store,
     relay::Relay,
@@ -127,6 +127,11 @@ pub async fn run(settings: Settings, stop: CancellationToken) -> Result<(), Daem
         router,
         commands,
         stop,
+        refused: if workspace.is_some() {
+            Refused::Parks
+        } else {
+            Refused::Ends
+        },
     });
     Box::pin(link.run()).await;
     rescan.abort();

@@ -11,5 +11,5 @@ mod router;
 mod socket;
 
 pub use dial::{DialError, Dialer};
-pub use pump::{Link, LinkSettings};
+pub use pump::{Link, LinkSettings, Refused};
 pub use router::Router;

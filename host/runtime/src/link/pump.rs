@@ -35,6 +35,17 @@ pub struct LinkSettings {
     pub commands: mpsc::UnboundedReceiver<Command>,
     /// The daemon ends.
     pub stop: CancellationToken,
+    /// What becomes of a daemon that Core refuses for good.
+    pub refused: Refused,
+}
+
+/// What a daemon does once Core refuses it for good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// It parks: whoever starts it knows nothing that could change the answer (RP-3.15).
+    Parks,
+    /// It ends: Core itself starts it, waits before it does so again, and many Sessions would wait for it (EC-8.20).
+    Ends,
 }
 
 /// The running link.
@@ -44,6 +55,7 @@ pub struct Link {
     router: Router,
     commands: mpsc::UnboundedReceiver<Command>,
     stop: CancellationToken,
+    refused: Refused,
     began: Instant,
     /// What Core asked for in its goodbye.
     later: Option<Duration>,
@@ -68,6 +80,7 @@ impl Link {
             router,
             commands,
             stop,
+            refused,
         } = settings;
         Self {
             end,
@@ -75,6 +88,7 @@ impl Link {
             router,
             commands,
             stop,
+            refused,
             began: Instant::now(),
             later: None,
         }
@@ -86,6 +100,9 @@ impl Link {
         let mut next = Next::Dial(Duration::ZERO);
         while !self.stop.is_cancelled() {
             let Next::Dial(delay) = next else {
+                if self.refused == Refused::Ends {
+                    break;
+                }
                 // RP-3.15: no request any more; Runs that are under way go to their end.
                 self.attend(std::future::pending::<()>()).await;
                 break;
@@ -103,7 +120,7 @@ impl Link {
                 Some(Err(DialError::Refused(reason))) => {
                     tracing::error!(
                         reason = reason.as_str(),
-                        "Core refuses this daemon for good; it stays parked until it is started again"
+                        "Core refuses this daemon for good; nothing is asked until it is started again"
                     );
                     Next::Park
                 }
@@ -135,7 +152,7 @@ impl Link {
                 if next == Next::Park {
                     tracing::error!(
                         reason = reason.as_str(),
-                        "this daemon stays parked until it is started again"
+                        "nothing is asked of Core until this daemon is started again"
                     );
                 }
                 next

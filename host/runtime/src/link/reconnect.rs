@@ -49,7 +49,12 @@ impl Reconnect {
             self.violations = 0;
         }
         self.failures = self.failures.saturating_add(1);
-        match reason.map(CloseReason::reaction) {
+        let reaction = reason.map(CloseReason::reaction);
+        if reaction != Some(Reaction::BackOff) {
+            // Only violations that follow each other park.
+            self.violations = 0;
+        }
+        match reaction {
             // This daemon has one connection at a time, so only another one can have replaced it.
             Some(Reaction::Park | Reaction::ParkIfOther) => Next::Park,
             Some(Reaction::BackOff) => {
@@ -108,6 +113,14 @@ mod tests {
             let next = reconnect.closed(Some(CloseReason::ProtocolViolation), None, short, 1.0);
             assert_eq!(next == Next::Park, n == 5);
         }
+        let mut reconnect = Reconnect::default();
+        for reason in [CloseReason::ProtocolViolation, CloseReason::Overloaded] {
+            for _ in 0..4 {
+                assert_ne!(reconnect.closed(Some(reason), None, short, 1.0), Next::Park);
+            }
+        }
+        let next = reconnect.closed(Some(CloseReason::ProtocolViolation), None, short, 1.0);
+        assert_ne!(next, Next::Park, "five, but not in a row");
     }
 
     // RP-18.3

@@ -1,5 +1,6 @@
 //! The scheduler over a real store and a scripted Runtime.
 
+mod binding;
 mod core;
 mod faults;
 mod hosting;

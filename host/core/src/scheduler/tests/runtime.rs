@@ -6,7 +6,7 @@ use std::time::Duration;
 use domain::run::{
     Binding, Capability, CapabilityFlags, Delta, DeltaKind, Done, EventBody,
     ExecutionConfiguration, HarnessId, HarnessOffer, InputMessage, Item, ItemBody, MessagePart,
-    PrepareState, RunEvent, TurnStatus,
+    PrepareState, RefusalCode, RunEvent, TurnStatus,
 };
 use domain::{ConnectionId, DeviceId, ExecutorId, PrepareId, RunId};
 use futures_util::FutureExt;
@@ -111,6 +111,8 @@ pub(super) struct Runtime {
     connection: ConnectionId,
     pub(super) device: DeviceId,
     bound: Mutex<Vec<Binding>>,
+    /// What the next binds are refused with, in order; then they are taken.
+    refuses: Mutex<Vec<RefusalCode>>,
     heard: mpsc::UnboundedSender<Heard>,
     closed: CancellationToken,
 }
@@ -121,9 +123,15 @@ impl Runtime {
             connection: ConnectionId::new(Uuid::new_v4()),
             device,
             bound: Mutex::default(),
+            refuses: Mutex::default(),
             heard,
             closed: CancellationToken::new(),
         }
+    }
+
+    /// The next bind is refused, after those that are already.
+    pub(super) fn refuse(&self, code: RefusalCode) {
+        self.refuses.lock().unwrap().push(code);
     }
 
     /// A test that ended hears nothing any more.
@@ -186,6 +194,11 @@ impl Peer for Runtime {
     }
 
     fn bind(&self, binding: Binding, _: HarnessId, _: Option<String>) -> BoxFuture<'_, Answer<()>> {
+        let mut refuses = self.refuses.lock().unwrap();
+        if !refuses.is_empty() {
+            let code = refuses.remove(0);
+            return async move { Answer::Rejected(code) }.boxed();
+        }
         self.bound.lock().unwrap().push(binding);
         async { Answer::Done(()) }.boxed()
     }

@@ -122,6 +122,11 @@ impl Scene {
         }
     }
 
+    /// The shared Runtime, which is connected.
+    pub(super) fn runtime(&self) -> Arc<Runtime> {
+        self.peers.runtime.clone().expect("a Runtime")
+    }
+
     fn folder(&self) -> &Path {
         self.api.folder.path()
     }
