@@ -5,6 +5,7 @@
 //! homes), [`Folder::create`] for what a caller adds beside files of the agent. All calls block.
 
 mod export;
+mod lack;
 mod look;
 mod owner;
 mod remove;
@@ -18,6 +19,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt};
 
 pub use export::{Export, ExportError, ExportFile, ExportLimits};
+pub use lack::is_lack;
 pub use look::Part;
 pub use owner::is_ours_alone;
 pub use write::{CreateError, Rejection};

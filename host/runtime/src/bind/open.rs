@@ -43,7 +43,7 @@ impl Task {
         let env = self.environment().await?;
         let place = self.open_place().map_err(|error| {
             tracing::warn!(%error, "the private home cannot be opened");
-            PrepareCode::PreparationFailed
+            unopened(&error)
         })?;
         let relay = configuration
             .model
@@ -153,5 +153,35 @@ impl Task {
             tracing::error!(%error, "no route through the model relay");
             PrepareCode::PreparationFailed
         })
+    }
+}
+
+/// A lack that passes keeps the input waiting (RP-10.12).
+fn unopened(error: &io::Error) -> PrepareCode {
+    if machine::files::is_lack(error) {
+        PrepareCode::Capacity
+    } else {
+        PrepareCode::PreparationFailed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_lack_keeps_the_input() {
+        for (error, keeps) in [
+            (io::ErrorKind::StorageFull, true),
+            (io::ErrorKind::QuotaExceeded, true),
+            (io::ErrorKind::PermissionDenied, false),
+            (io::ErrorKind::NotADirectory, false),
+        ] {
+            assert_eq!(
+                !unopened(&error.into()).ends_pending_input(),
+                keeps,
+                "{error:?}"
+            );
+        }
     }
 }
