@@ -67,6 +67,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         findings.push(isolation(&options.local.ask(provider).await?));
     }
     findings.extend([port(&options), disk(data_dir), folder(data_dir)]);
+    findings.extend(service(data_dir));
     findings.extend(harnesses(data_dir)?);
     let ill = findings
         .iter()
@@ -167,16 +168,17 @@ fn allow_namespaces() -> String {
     }
 }
 
+/// The Core of a folder, if it answers: what a killed one has recorded is still there.
+fn running(folder: &Path) -> Option<Recorded> {
+    let at = data_dir::recorded(folder).ok()?;
+    let address = url::Url::parse(&at.url).ok()?;
+    let address = address.socket_addrs(|| None).ok()?.pop()?;
+    TcpStream::connect_timeout(&address, ANSWERS_WITHIN).ok()?;
+    Some(at)
+}
+
 fn port(options: &Options) -> Finding {
-    // What a killed Core has recorded is still there.
-    let answers = |at: &Recorded| {
-        let url = url::Url::parse(&at.url).ok();
-        let address = url.and_then(|url| url.socket_addrs(|| None).ok()?.pop());
-        address.is_some_and(|address| TcpStream::connect_timeout(&address, ANSWERS_WITHIN).is_ok())
-    };
-    if let Ok(at) = data_dir::recorded(&options.local.data_dir)
-        && answers(&at)
-    {
+    if let Some(at) = running(&options.local.data_dir) {
         return Finding::well(
             "port",
             format!(
@@ -205,6 +207,66 @@ fn takeable(address: SocketAddr) -> &'static str {
     } else {
         "; while no Core runs any program can take it, agents included (see `The port` in operating.md)"
     }
+}
+
+/// Whether systemd ends all sandboxes whenever the Core ends (LOC-020); nothing for a Core that is no service.
+fn service(folder: &Path) -> Option<Finding> {
+    let pid = running(folder)?.pid;
+    let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    let unit = unit(&groups)?;
+    let mut asked = Command::new("systemctl");
+    if unit.of_user {
+        asked.arg("--user");
+    }
+    let asked = asked
+        .args(["show", "--property=KillMode", "--value", unit.name])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output();
+    let mode = match &asked {
+        Ok(output) => String::from_utf8_lossy(&output.stdout),
+        Err(_) => "".into(),
+    };
+    Some(judged(unit.name, mode.trim()))
+}
+
+fn judged(unit: &str, mode: &str) -> Finding {
+    let mend = format!(
+        "`systemctl edit {unit}`: below `[Service]` write `KillMode=process`, then `systemctl daemon-reload`"
+    );
+    match mode {
+        "process" | "none" => Finding::well("service", format!("{unit}, KillMode={mode}")),
+        "" => Finding::ill(
+            "service",
+            format!("{unit}: its KillMode cannot be read"),
+            mend,
+        ),
+        _ => Finding::ill(
+            "service",
+            format!("{unit}: every stop and restart ends all sandboxes (KillMode={mode})"),
+            mend,
+        ),
+    }
+}
+
+/// A unit of systemd.
+#[derive(Debug, PartialEq, Eq)]
+struct Unit<'a> {
+    name: &'a str,
+    /// Of a user's own manager.
+    of_user: bool,
+}
+
+/// The service that a process belongs to, from its `/proc/PID/cgroup`.
+fn unit(groups: &str) -> Option<Unit<'_>> {
+    groups.lines().find_map(|line| {
+        let path = line.splitn(3, ':').nth(2)?;
+        let services = || path.split('/').filter(|part| part.ends_with(".service"));
+        let is_manager = |name: &&str| name.starts_with("user@");
+        let name = services().rfind(|name| !is_manager(name))?;
+        let of_user = services().any(|name| is_manager(&name));
+        Some(Unit { name, of_user })
+    })
 }
 
 fn disk(folder: &Path) -> Finding {
@@ -275,4 +337,51 @@ fn harnesses(folder: &Path) -> anyhow::Result<Vec<Finding>> {
             }
         })
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // LOC-020
+    #[test]
+    fn a_service_that_ends_its_sandboxes_is_found() {
+        let of = |name, of_user| Some(Unit { name, of_user });
+        for (groups, expected) in [
+            (
+                "0::/system.slice/berth.service\n",
+                of("berth.service", false),
+            ),
+            (
+                "0::/system.slice/berth.service/inner\n",
+                of("berth.service", false),
+            ),
+            (
+                "12:pids:/a\n1:name=systemd:/system.slice/b@1.service\n",
+                of("b@1.service", false),
+            ),
+            (
+                "0::/user.slice/user-1000.slice/user@1000.service/app.slice/berth.service\n",
+                of("berth.service", true),
+            ),
+            (
+                "0::/user.slice/user-1000.slice/user@1000.service/app.slice/run-1.scope\n",
+                None,
+            ),
+            ("0::/user.slice/user-0.slice/session-3.scope\n", None),
+            ("0::/\n", None),
+            ("", None),
+        ] {
+            assert_eq!(unit(groups), expected, "{groups}");
+        }
+        for (mode, well) in [
+            ("process", true),
+            ("none", true),
+            ("control-group", false),
+            ("mixed", false),
+            ("", false),
+        ] {
+            assert_eq!(judged("berth.service", mode).mend.is_none(), well, "{mode}");
+        }
+    }
 }
