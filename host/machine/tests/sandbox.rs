@@ -773,6 +773,70 @@ fn owned_lists_the_records_of_an_installation_in_pages() {
     ground.end("b");
 }
 
+// LOC-022, LOC-023: what an interrupted making left is no sandbox, and goes with the Session all the same.
+#[test]
+fn stopping_removes_what_an_interrupted_making_left() {
+    let ground = Ground::new(Isolation::Only(Level::None));
+    let tenant = ground.root.path().join("sessions/proj");
+    std::fs::create_dir_all(tenant.join(".new-half/home")).unwrap();
+    std::fs::write(tenant.join(".new-half/home/x"), "x").unwrap();
+    std::fs::create_dir_all(tenant.join(".new-other")).unwrap();
+    let half = identity("half");
+    let missing = |answer| matches!(answer, Err(Refusal::NotFound));
+    assert!(missing(ground.sandboxes.inspect(&half).map(drop)));
+    assert!(missing(ground.sandboxes.stop(&half, Keep::Nothing)));
+    assert!(!tenant.join(".new-half").exists() && tenant.join(".new-other").exists());
+    let other = identity("other");
+    assert!(missing(ground.sandboxes.stop(&other, Keep::Nothing)));
+    assert!(!tenant.exists(), "the last one takes the tenant's folder");
+    assert!(missing(ground.sandboxes.stop(&other, Keep::Nothing)));
+}
+
+// SP-3.6: before a sandbox has its name, a failure has changed nothing and says so.
+#[test]
+fn a_start_that_fails_before_its_first_effect_is_refused() {
+    let ground = Ground::new(Isolation::Only(Level::None));
+    let refused = || match ground.start("first", Kind::First, "exec sleep 600") {
+        Err(Refusal::Refused(code)) => code,
+        other => panic!("{other:?}"),
+    };
+    // The probe makes the folder of all sandboxes.
+    ground.sandboxes.probe();
+    let sessions = ground.root.path().join("sessions");
+    std::os::unix::fs::symlink("nowhere", sessions.join("proj")).unwrap();
+    assert_eq!(refused(), "folder_failed");
+    std::fs::remove_file(sessions.join("proj")).unwrap();
+    let lock = sessions.join(".lock");
+    std::fs::remove_file(&lock).unwrap();
+    std::fs::create_dir(&lock).unwrap();
+    assert_eq!(refused(), "accounts_unreadable");
+    std::fs::remove_dir(&lock).unwrap();
+    ground
+        .start("first", Kind::First, "exec sleep 600")
+        .unwrap();
+    ground.end("first");
+}
+
+// LOC-006: one broken record keeps no other sandbox from being made, and no account is given twice.
+#[test]
+fn a_broken_record_costs_only_its_own_sandbox() {
+    let ground = Ground::new(Isolation::Only(Level::Namespaces));
+    let begin = |session| ground.start(session, Kind::First, "exec sleep 600");
+    begin("broken").unwrap();
+    let path = ground.folder("broken").join("sandbox.json");
+    let record = std::fs::read(&path).unwrap();
+    std::fs::write(&path, "no record").unwrap();
+    begin("whole").unwrap();
+    let account = |session| {
+        let workspace = ground.folder(session).join("workspace");
+        std::fs::metadata(workspace).unwrap().uid()
+    };
+    assert_eq!(is_root(), account("broken") != account("whole"));
+    ground.end("whole");
+    std::fs::write(&path, record).unwrap();
+    ground.end("broken");
+}
+
 // LOC-006, LOC-007: what cannot be kept is refused before anything is made.
 #[test]
 fn an_impossible_specification_makes_nothing() {

@@ -11,7 +11,7 @@ import berth
 
 STRICT = os.environ.get("BERTH_TEST_STRICT") == "1"
 # What does not depend on the Python SDK runs once, beside the pinned one.
-collect_ignore = [] if STRICT else ["test_javascript.py", "test_node.py", "test_schema.py"]
+collect_ignore = [] if STRICT else ["test_crash_tours.py", "test_javascript.py", "test_node.py", "test_schema.py", "test_two_cores.py"]
 
 
 @pytest.fixture(autouse=True)

@@ -265,7 +265,7 @@ async fn settle_create(
                 },
                 Outcome::Rejected { code, .. } => rejected(shared, &allocation, &code).await,
                 Outcome::NotOurs => rejected(shared, &allocation, "not_ours").await,
-                Outcome::NotFound => Ok(()),
+                Outcome::NotFound => missing(shared, provider, &allocation).await,
                 Outcome::Unknown { code, .. } => {
                     uncertain(&allocation, &code);
                     Ok(())
@@ -274,13 +274,38 @@ async fn settle_create(
         }
         Outcome::Rejected { code, .. } => rejected(shared, &allocation, &code).await,
         Outcome::NotOurs => rejected(shared, &allocation, "not_ours").await,
-        // A missing observation settles nothing (SP-4.5); the scan looks again.
-        Outcome::NotFound => Ok(()),
+        Outcome::NotFound => missing(shared, provider, &allocation).await,
         Outcome::Unknown { code, .. } => {
             uncertain(&allocation, &code);
             Ok(())
         }
     }
+}
+
+/// A missing observation settles nothing (SP-4.5): the scan looks again, unless the provider can make sure that the create
+/// never lands. Then it has failed, whether it was sent or not (A7, SP-4.6).
+async fn missing(
+    shared: &Shared,
+    provider: &Hosting,
+    allocation: &Allocation,
+) -> Result<(), StoreError> {
+    if !provider.settles_by_name().await {
+        return Ok(());
+    }
+    match provider.kill(allocation).await {
+        Outcome::Done(info) if info.create_settled && is_gone(&info) => {
+            rejected(shared, allocation, "create_lost").await
+        }
+        other => {
+            tracing::warn!(allocation = %allocation.id, ?other, "a lost create is not settled yet; it is looked at again");
+            Ok(())
+        }
+    }
+}
+
+/// Nothing is left of it but perhaps what occupies its name.
+fn is_gone(info: &SandboxInfo) -> bool {
+    matches!(info.state, NativeState::Gone | NativeState::Tombstone)
 }
 
 /// What a bootstrapped machine allows to record (A4).
@@ -362,7 +387,7 @@ async fn release(
     store::crash_point!("provider_kill.sent");
     let (session, mut revision) = (allocation.session_id, allocation.revision);
     match outcome {
-        Outcome::Done(info) if info.state == NativeState::Gone => {
+        Outcome::Done(info) if is_gone(&info) => {
             if !allocation.create_settled {
                 if !info.create_settled {
                     // A create that may still land keeps its cleanup (SP-9.5).

@@ -101,8 +101,22 @@ impl Hosting {
         self.handle.inspect(self.target(on)).await
     }
 
+    /// Removes everything of an allocation. A create that may still land is kept from it where the provider can do that
+    /// (SP-4.6).
     pub(super) async fn kill(&self, on: &Allocation) -> Outcome {
-        self.handle.kill(self.target(on), false).await
+        let fence = !on.create_settled && self.settles_by_name().await;
+        self.handle.kill(self.target(on), fence).await
+    }
+
+    /// Whether it can make sure that a lost create never lands; no, while it does not say so.
+    pub(super) async fn settles_by_name(&self) -> bool {
+        match &self.declaration {
+            Some(declaration) => declaration.abilities.settle_by_name,
+            None => {
+                let described = self.handle.describe().await;
+                described.is_ok_and(|declaration| declaration.abilities.settle_by_name)
+            }
+        }
     }
 
     fn daemon(&self, file: BootstrapFile) -> DaemonStart {

@@ -5,7 +5,10 @@ use std::fs;
 use std::hash::{Hash, Hasher};
 use std::io;
 use std::ops::RangeInclusive;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
+use super::places::PARTS;
 use super::record;
 use super::types::Settings;
 use crate::sys;
@@ -37,8 +40,13 @@ pub(super) fn choose(settings: &Settings, installation: &str) -> io::Result<Opti
     let mut taken = HashSet::new();
     for tenant in folders(&settings.root)? {
         for sandbox in folders(&tenant)? {
-            // One that cannot be read may have any account: then none can be given safely.
-            taken.extend(record::read(&sandbox)?.and_then(|record| record.real_uid));
+            match record::read(&sandbox) {
+                Ok(record) => taken.extend(record.and_then(|record| record.real_uid)),
+                Err(error) => {
+                    tracing::error!(sandbox = %sandbox.display(), %error, "the record of a sandbox cannot be read");
+                    taken.extend(owners(&sandbox)?);
+                }
+            }
         }
     }
     taken.extend(sys::accounts()?);
@@ -47,6 +55,18 @@ pub(super) fn choose(settings: &Settings, installation: &str) -> io::Result<Opti
         _lock: lock,
         real_uid: Some(uid),
     }))
+}
+
+/// Who owns the parts of a sandbox, whatever its record says.
+fn owners(sandbox: &Path) -> io::Result<Vec<u32>> {
+    let mut found = Vec::new();
+    for part in PARTS {
+        match fs::symlink_metadata(sandbox.join(part)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            part => found.push(part?.uid()),
+        }
+    }
+    Ok(found)
 }
 
 /// Every account of the range once, beginning at the installation's place. The place need not be the same in the next
@@ -61,7 +81,7 @@ fn from(accounts: &RangeInclusive<u32>, installation: &str) -> impl Iterator<Ite
 }
 
 /// The folders in a folder, sorted; none if it is missing.
-pub(super) fn folders(path: &std::path::Path) -> io::Result<Vec<std::path::PathBuf>> {
+pub(super) fn folders(path: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,

@@ -15,6 +15,11 @@ use crate::files::Folder;
 /// Prefix of a folder that is being made or removed; it is no sandbox before it has its name, or after it.
 const UNFINISHED: &str = ".new-";
 
+/// Folders of a sandbox that belong to its account.
+pub(super) const PARTS: [&str; 4] = ["workspace", "home", "scratch", "state"];
+/// How often a tenant's folder is made again that others take away.
+const TRIES: u32 = 100;
+
 /// The folder of one sandbox.
 pub(super) struct Place {
     tenant: PathBuf,
@@ -81,18 +86,39 @@ impl Place {
     }
 
     /// Makes the folder with its record in one step: it gets its name last, and never another one's place (LOC-022).
+    ///
+    /// # Errors
+    /// What has the name is as before. Only of the last look at the disk the folder is there all the same.
     pub(super) fn make(&self, record: &Record) -> io::Result<()> {
         self.sweep_unfinished()?;
+        let named = self.fill(record).and_then(|unfinished| {
+            let (here, flags) = (rustix::fs::CWD, rustix::fs::RenameFlags::NOREPLACE);
+            let named = rustix::fs::renameat_with(here, &unfinished, here, &self.path, flags);
+            Ok(named?)
+        });
+        if named.is_err() {
+            // What cannot be removed now goes with the removal of the sandbox.
+            let _ = self.forget();
+        }
+        named?;
+        fs::File::open(&self.tenant)?.sync_all()
+    }
+
+    /// Everything of a new sandbox, under a name that is none.
+    fn fill(&self, record: &Record) -> io::Result<PathBuf> {
         let unfinished = self.unfinished();
+        let mut tries = 0;
         loop {
             private_folder(&self.tenant)?;
             match fs::DirBuilder::new().mode(0o711).create(&unfinished) {
                 // The last other sandbox of the tenant has just taken its folder away.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound && tries < TRIES => {
+                    tries += 1;
+                }
                 made => break made?,
             }
         }
-        for part in ["workspace", "home", "state", "scratch"] {
+        for part in PARTS {
             let part = unfinished.join(part);
             fs::DirBuilder::new().mode(0o700).create(&part)?;
             if let Some(uid) = record.real_uid {
@@ -100,18 +126,7 @@ impl Place {
             }
         }
         record::write(&unfinished, record)?;
-        let renamed = rustix::fs::renameat_with(
-            rustix::fs::CWD,
-            &unfinished,
-            rustix::fs::CWD,
-            &self.path,
-            rustix::fs::RenameFlags::NOREPLACE,
-        );
-        if renamed.is_err() {
-            fs::remove_dir_all(&unfinished)?;
-        }
-        renamed?;
-        fs::File::open(&self.tenant)?.sync_all()
+        Ok(unfinished)
     }
 
     fn unfinished(&self) -> PathBuf {
@@ -143,7 +158,7 @@ impl Place {
             opened => opened?,
         };
         self.sweep_unfinished()?;
-        for part in ["workspace", "home", "scratch", "state"] {
+        for part in PARTS {
             tenant.remove_all(&Path::new(&self.name).join(part))?;
         }
         match fs::rename(&self.path, self.unfinished()) {

@@ -61,25 +61,32 @@ pub(super) fn start(
     status::of(&place)
 }
 
+/// A failure before the folder has its name has changed nothing (SP-3.6).
 fn make(settings: &Settings, place: &Place, whose: &Identity) -> Result<Record, Refusal> {
     let choice = accounts::choose(settings, &whose.installation)
-        .map_err(Refusal::unknown("accounts_unreadable"))?;
+        .map_err(|error| nothing_made("accounts_unreadable", &error))?;
     let choice = choice.ok_or(Refusal::Refused("accounts_exhausted"))?;
     let record = Record {
         whose: whose.clone(),
         real_uid: choice.real_uid,
     };
-    match place.make(&record) {
-        Ok(()) => Ok(record),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            place.record_of(whose)?;
-            Err(Refusal::Exists)
-        }
-        Err(error) => Err(Refusal::Unknown {
+    let Err(error) = place.make(&record) else {
+        return Ok(record);
+    };
+    match place.record_of(whose) {
+        Err(Refusal::NotFound) => Err(nothing_made("folder_failed", &error)),
+        Err(refusal) => Err(refusal),
+        Ok(_) if error.kind() == io::ErrorKind::AlreadyExists => Err(Refusal::Exists),
+        Ok(_) => Err(Refusal::Unknown {
             code: "folder_failed",
             cause: error,
         }),
     }
+}
+
+fn nothing_made(code: &'static str, error: &io::Error) -> Refusal {
+    tracing::error!(code, %error, "a sandbox cannot be made");
+    Refusal::Refused(code)
 }
 
 fn failed(failed: Failed) -> Refusal {

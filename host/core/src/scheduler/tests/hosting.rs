@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use domain::allocation::AllocationPhase;
+use domain::environment::EnvironmentStatus;
 use domain::{SessionId, SessionState};
 use plugin_host::contract::common::Failure;
 use plugin_host::contract::sandbox_types::*;
@@ -41,6 +42,14 @@ pub(super) struct Scripted {
     /// `create` waits while this is true.
     stands: (Mutex<bool>, Condvar),
     creating: AtomicBool,
+    creates: AtomicU32,
+    /// `inspect` finds nothing.
+    finds_nothing: AtomicBool,
+    /// It cannot occupy a name.
+    cannot_fence: AtomicBool,
+    /// Kills that were to occupy the name, and all.
+    fences: AtomicU32,
+    kills: AtomicU32,
 }
 
 impl Scripted {
@@ -83,7 +92,7 @@ impl SandboxProvider for Scripted {
                 suspend_warm: false,
                 observe: false,
                 settle_by_expiry: false,
-                settle_by_name: true,
+                settle_by_name: !self.cannot_fence.load(Ordering::SeqCst),
                 finish_bootstrap: true,
                 network_disabled: false,
                 network_restricted: false,
@@ -125,6 +134,7 @@ impl SandboxProvider for Scripted {
 
     fn create(&self, _: &dyn Host, _: &Target, _: CreateKind, _: &Bootstrap) -> Outcome {
         self.creating.store(true, Ordering::SeqCst);
+        self.creates.fetch_add(1, Ordering::SeqCst);
         let stands = self.stands.0.lock().unwrap();
         drop(self.stands.1.wait_while(stands, |stands| *stands).unwrap());
         if self.loses_creates.load(Ordering::SeqCst) {
@@ -141,6 +151,9 @@ impl SandboxProvider for Scripted {
         if self.refuses_to_look.load(Ordering::SeqCst) {
             return no("credentials_refused");
         }
+        if self.finds_nothing.load(Ordering::SeqCst) {
+            return Outcome::NotFound;
+        }
         sandbox(SandboxState::Running)
     }
 
@@ -156,7 +169,9 @@ impl SandboxProvider for Scripted {
         no("unsupported_operation")
     }
 
-    fn kill(&self, _: &dyn Host, _: &Target, _: bool) -> Outcome {
+    fn kill(&self, _: &dyn Host, _: &Target, fence: bool) -> Outcome {
+        self.kills.fetch_add(1, Ordering::SeqCst);
+        self.fences.fetch_add(fence.into(), Ordering::SeqCst);
         sandbox(SandboxState::Gone)
     }
 
@@ -285,4 +300,79 @@ async fn a_drain_does_not_wait_for_a_native_call() {
         phase(&state(&store, &session).await),
         Some(AllocationPhase::Creating)
     );
+}
+
+/// A7, A5, SP-4.6: a create that was lost and of which nothing is there fails its Environment and gives its place back, where
+/// the provider can make sure that it never lands; never a second create (SP-4.3).
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_create_is_settled_by_its_name() {
+    let provider = Arc::new(Scripted::default());
+    provider.loses_creates.store(true, Ordering::SeqCst);
+    provider.finds_nothing.store(true, Ordering::SeqCst);
+    let api = Fixture::on(store::testing::TestDatabase::sqlite()).await;
+    api.default_model().await;
+    let store = api.core.store.clone();
+    let hosting = hosting(provider.clone(), &store).await;
+    let stop = CancellationToken::new();
+    let scheduler = scheduler(&api, Some(hosting), &stop).await;
+    let running = tokio::spawn(run(scheduler, watch::channel(None).0, stop.clone()));
+    let session = api
+        .session(r#"{"environment":{"type":"openai_hosted"},"input":"hello"}"#)
+        .await;
+    let lost = until(&store, &session, |state| {
+        phase(state) == Some(AllocationPhase::Released)
+    })
+    .await;
+    assert!(lost.pending_reservation().is_none());
+    assert_eq!(lost.environment.unwrap().status, EnvironmentStatus::Failed);
+    assert_eq!(provider.fences.load(Ordering::SeqCst), 1);
+    assert!(provider.kills.load(Ordering::SeqCst) > 1, "and removed");
+    assert_eq!(provider.creates.load(Ordering::SeqCst), 1);
+
+    // The next one works.
+    provider.loses_creates.store(false, Ordering::SeqCst);
+    provider.finds_nothing.store(false, Ordering::SeqCst);
+    let next = api.session(HOSTED).await;
+    until(&store, &next, |state| {
+        phase(state) == Some(AllocationPhase::Running)
+    })
+    .await;
+    stop.cancel();
+    timeout(SOON, running).await.expect("it drains").unwrap();
+}
+
+/// SP-4.5, SP-9.5: without a fence nothing proves that it never lands, so it stays, and stays ours.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_create_without_a_fence_stays_open() {
+    let provider = Arc::new(Scripted::default());
+    provider.loses_creates.store(true, Ordering::SeqCst);
+    provider.finds_nothing.store(true, Ordering::SeqCst);
+    provider.cannot_fence.store(true, Ordering::SeqCst);
+    let api = Fixture::on(store::testing::TestDatabase::sqlite()).await;
+    api.default_model().await;
+    let store = api.core.store.clone();
+    let hosting = hosting(provider.clone(), &store).await;
+    let stop = CancellationToken::new();
+    let scheduler = scheduler(&api, Some(hosting), &stop).await;
+    let running = tokio::spawn(run(scheduler, watch::channel(None).0, stop.clone()));
+    let session = api.session(HOSTED).await;
+    let looked = async {
+        while provider.inspected.load(Ordering::SeqCst) < 2 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(SOON, looked).await.expect("it looks");
+    assert_eq!(
+        phase(&state(&store, &session).await),
+        Some(AllocationPhase::Creating)
+    );
+    assert_eq!(provider.kills.load(Ordering::SeqCst), 0);
+    // It may be late.
+    provider.finds_nothing.store(false, Ordering::SeqCst);
+    until(&store, &session, |state| {
+        phase(state) == Some(AllocationPhase::Running)
+    })
+    .await;
+    stop.cancel();
+    timeout(SOON, running).await.expect("it drains").unwrap();
 }
