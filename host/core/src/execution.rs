@@ -6,9 +6,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use blobs::Blobs;
+use domain::DeviceId;
 use machine::sandbox::Sandboxes;
 use protocol::bootstrap::socket_address;
-use store::{LeaseToken, Store};
+use store::{Dialect, LeaseToken, Store};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -20,6 +21,7 @@ use crate::issuers::{IssuerSettings, Issuers};
 use crate::peer::Peers;
 use crate::plugins::Shelf;
 use crate::provider_memory::Records;
+use crate::scheduler::engine_host::shared_device;
 use crate::scheduler::{self, EngineHost, EngineHostSettings, Scheduler, SchedulerSettings};
 
 /// Folders of this half below the data folder.
@@ -86,6 +88,8 @@ pub(crate) struct Execution {
     pub hosts: Arc<AtomicBool>,
     /// The sandbox provider.
     pub deployment: Arc<Deployment>,
+    /// The device of this Core's Runtime for Sessions without an Environment.
+    pub engine_device: DeviceId,
     scheduler: JoinHandle<()>,
 }
 
@@ -124,8 +128,12 @@ impl Execution {
             core_url: settings.runtime_url.to_string(),
         };
         let deployment = Arc::new(Deployment::open(parts, hosts.clone()).await?);
+        // With SQLite the database is in the folder, and its Core the only one.
+        let node = (store.dialect() == Dialect::Postgres).then_some(settings.owner);
+        let engine_device = shared_device(installation, node);
         let engine_host = Arc::new(EngineHost::new(
             EngineHostSettings {
+                device: engine_device,
                 home: settings.data_dir.join(ENGINE_HOST),
                 program: settings.program.clone(),
                 args: engine_args(&settings),
@@ -146,6 +154,7 @@ impl Execution {
             settings: SchedulerSettings {
                 concurrency: settings.concurrency,
                 owner: settings.owner,
+                node,
                 drain: settings.drain,
                 write_audit_retention: settings.write_audit_retention,
                 installation,
@@ -157,6 +166,7 @@ impl Execution {
             gateway,
             hosts,
             deployment,
+            engine_device,
             scheduler,
         })
     }

@@ -176,6 +176,7 @@ fn start(
             bundles: Arc::new(Semaphore::new(BUNDLES)),
             hosts: execution.hosts.clone(),
             deployment: Some(execution.deployment.clone()),
+            engine_device: execution.engine_device,
             hub: Hub::new(store.clone()),
             store,
             keys: StreamKeys::default(),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use blobs::Blobs;
+use domain::DeviceId;
 use store::Store;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -30,6 +31,8 @@ pub(crate) struct Core {
     pub hosts: Arc<AtomicBool>,
     /// The sandbox provider; none where nothing is executed.
     pub deployment: Option<Arc<Deployment>>,
+    /// The device of this Core's Runtime for Sessions without an Environment.
+    pub engine_device: DeviceId,
     /// Live events.
     pub hub: Arc<Hub>,
     /// Validity of the keys of open streams.

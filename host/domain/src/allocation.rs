@@ -26,7 +26,7 @@ pub struct Allocation {
     pub plugin: Option<PluginIdentity>,
     /// Deployment generation that made it.
     pub generation: u64,
-    /// Node, for providers with nodes.
+    /// Where the compute is, for providers with nodes and for this machine's own; set when it is created.
     pub node: Option<String>,
     /// Where it stands.
     pub phase: AllocationPhase,

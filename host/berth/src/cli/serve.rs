@@ -196,6 +196,9 @@ pub async fn start(options: Options, stop: CancellationToken) -> anyhow::Result<
     let folder = data_dir::open(&options.data_dir)?;
     let lock = Lock::take(&folder)?;
     let secrets = Secrets::open(&folder, options.database_url.is_none())?;
+    if options.database_url.is_some() {
+        data_dir::place::check(&folder, secrets.owner)?;
+    }
     let api_key_file = secrets.api_key_file.clone();
     let (installation, isolation) = (secrets.installation, options.local_isolation);
     let listen = options.listen;

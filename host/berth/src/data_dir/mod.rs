@@ -5,16 +5,18 @@
 //! D/core-key         administration                          D/server.json  address and pid of the running Core
 //! D/api-key          the first Project's key                 D/lock         held by the running Core
 //! D/installation-id  ties database and folder together       D/harnesses/   installed harness programs
-//! D/owner-id         which Core of the database this one is
+//! D/owner-id         which Core of the database this one is, and where that was made (owner-place)
 //! D/credential.key.former  the key before it, while a rotation is not complete
 //!                                                            D/plugins/     plugin files and what they were granted
 //! ```
 
 mod lock;
+pub mod place;
 pub mod rotation;
 mod secrets;
 
 pub use lock::{Lock, Recorded, record, recorded};
+use secrets::OWNER;
 pub use secrets::{CORE_KEY, INSTALLATION, Secrets, read_secret};
 
 use anyhow::{Context, bail};

@@ -17,7 +17,7 @@ const DATABASE: &str = "berth.db";
 /// Written last: a folder that has it has had its first start.
 pub const INSTALLATION: &str = "installation-id";
 /// Stands for this folder among the Cores of one database. Made again when it is missing: it proves less then, not more.
-const OWNER: &str = "owner-id";
+pub(super) const OWNER: &str = "owner-id";
 
 /// What a start reads from the folder.
 pub struct Secrets {

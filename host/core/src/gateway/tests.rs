@@ -100,6 +100,7 @@ impl Fixture {
             bundles: Arc::new(Semaphore::new(1)),
             hosts: Arc::new(true.into()),
             deployment: None,
+            engine_device: device,
             hub: Hub::new(store.clone()),
             store: store.clone(),
             keys: StreamKeys::default(),

@@ -104,7 +104,6 @@ async fn reserve(shared: &Shared, provider: &Hosting) -> Result<Room, StoreError
                     provider: provider.id().to_owned(),
                     plugin: Some(provider.plugin()),
                     generation: provider.generation(),
-                    node: None,
                     device_id,
                     credential: bootstrap::digest(&credential),
                 },
@@ -166,8 +165,21 @@ async fn advance(
     }
 }
 
+/// Whether the compute is on the machine of another Core. Not seeing it from here says nothing about it (SP-4.5, SP-9.6): it
+/// stays as it is until its own Core executes again.
+fn elsewhere(shared: &Shared, allocation: &Allocation) -> bool {
+    match (&allocation.node, shared.node) {
+        (Some(node), Some(own)) => *node != own.to_string(),
+        _ => false,
+    }
+}
+
 /// One allocation by its phase (SP-6.3).
 async fn step(shared: &Shared, allocation: Allocation) -> Result<(), StoreError> {
+    if elsewhere(shared, &allocation) {
+        tracing::debug!(allocation = %allocation.id, "it is looked after by the Core of its own data folder");
+        return Ok(());
+    }
     // Never by another generation's settings (SP-2.6).
     let Some(provider) = shared.deployment.of(&allocation).await? else {
         return Ok(());
@@ -214,7 +226,16 @@ async fn create(
         return Ok(());
     }
     let (session, revision) = (allocation.session_id, allocation.revision);
-    let begun = shared.store.write(BeginCreate { session, revision }).await;
+    let node = provider
+        .is_on_this_machine()
+        .then(|| shared.node.map(|node| node.to_string()))
+        .flatten();
+    let begin = BeginCreate {
+        session,
+        revision,
+        node,
+    };
+    let begun = shared.store.write(begin).await;
     if !matches!(begun, Ok(true)) {
         return store_error(begun.map(drop));
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::run::HarnessId;
-use domain::{DeviceId, InstallationId};
+use domain::{DeviceId, InstallationId, OwnerId};
 use machine::process::{Order, Output, Spawner};
 use store::Store;
 use store::units::device::PutSharedDevice;
@@ -32,7 +32,9 @@ pub struct EngineHostSettings {
     pub program: PathBuf,
     /// Arguments before the path of the bootstrap file.
     pub args: Vec<String>,
-    /// This installation; its shared device has the same number.
+    /// The device that it is.
+    pub device: DeviceId,
+    /// This installation.
     pub installation: InstallationId,
     /// Core's address as the daemon dials it.
     pub core_url: String,
@@ -58,9 +60,10 @@ enum EngineHostError {
     Io(#[from] std::io::Error),
 }
 
-/// The shared Runtime of an installation has the same number as it.
-pub(crate) fn shared_device(installation: InstallationId) -> DeviceId {
-    DeviceId::new(installation.uuid())
+/// The device of a Core's shared Runtime: one for each Core of the database, because the native histories of its Sessions are
+/// in its data folder, and another Core's Runtime must never be taken for it (RP-17.3).
+pub(crate) fn shared_device(installation: InstallationId, node: Option<OwnerId>) -> DeviceId {
+    DeviceId::new(node.map_or(installation.uuid(), OwnerId::uuid))
 }
 
 impl EngineHost {
@@ -80,9 +83,9 @@ impl EngineHost {
         }
     }
 
-    /// The device of the shared Runtime; stable for the life of the installation.
+    /// The device of the shared Runtime; stable for the life of the data folder.
     pub fn device_id(&self) -> DeviceId {
-        shared_device(self.settings.installation)
+        self.settings.device
     }
 
     /// The device if its daemon is connected and offers the harness. Starts the daemon when there is none.

@@ -8,6 +8,7 @@ use domain::provider::{
     AllocationRef, NetworkPolicy, Outcome, ProviderDeclaration, Resources, SandboxSpec,
 };
 use domain::run::PluginIdentity;
+use plugin_host::contract::manifest::Capability;
 use plugin_host::providers::{BootstrapFile, DaemonStart, ProviderHandle, Target};
 
 /// Budget of one native call (SP-3.4).
@@ -74,6 +75,11 @@ impl Hosting {
     /// The plugin that it is.
     pub(crate) fn plugin(&self) -> PluginIdentity {
         self.handle.plugin()
+    }
+
+    /// Its sandboxes are on the machine of this Core, and no other Core of the database can reach them.
+    pub(super) fn is_on_this_machine(&self) -> bool {
+        self.handle.granted().contains(&Capability::Machine)
     }
 
     /// Generation of the deployment's selection.

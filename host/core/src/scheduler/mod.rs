@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use blobs::Blobs;
-use domain::InstallationId;
+use domain::{InstallationId, OwnerId};
 use store::Store;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -60,6 +60,7 @@ struct Shared {
     deployment: Arc<Deployment>,
     engine_host: Arc<EngineHost>,
     installation: InstallationId,
+    node: Option<OwnerId>,
     /// How long records of public writes are kept (OPS-066).
     write_audit_retention: Duration,
     /// Core's address as Runtimes dial it.

@@ -40,6 +40,9 @@ pub struct SchedulerSettings {
     pub concurrency: u16,
     /// Stands for the data folder, whose lock this process holds: a former process of it is dead (D31).
     pub owner: OwnerId,
+    /// What names this Core's machine where several Cores may share the database: only it sees what it made there. None where
+    /// there is but one.
+    pub node: Option<OwnerId>,
     /// Longest time for settling what is in flight when the process drains.
     pub drain: Duration,
     /// How long records of public writes are kept (OPS-066).
@@ -111,6 +114,7 @@ pub async fn run(
             deployment: deployment.clone(),
             engine_host: engine_host.clone(),
             installation: settings.installation,
+            node: settings.node,
             write_audit_retention: settings.write_audit_retention,
             runtime_url: settings.runtime_url.clone(),
             stop: CancellationToken::new(),

@@ -34,8 +34,6 @@ pub struct Reserve {
     pub plugin: Option<PluginIdentity>,
     /// Deployment generation.
     pub generation: u64,
-    /// Chosen node, for providers with nodes.
-    pub node: Option<String>,
     /// Id of the device, chosen with its credential.
     pub device_id: DeviceId,
     /// Digest of the credential that the daemon will present.
@@ -100,7 +98,7 @@ pub fn reserve(
         provider: reserve.provider,
         plugin: reserve.plugin,
         generation: reserve.generation,
-        node: reserve.node,
+        node: None,
         phase: AllocationPhase::Reserved,
         revision: 1,
         native_id: None,
@@ -115,19 +113,22 @@ pub fn reserve(
     Ok(draft.decide(Reserved::Now(id)))
 }
 
-/// A3: the right to send `create`, once ever (SP-4.2, SP-4.3). Anything else is inert; the answer tells.
+/// A3: the right to send `create`, once ever (SP-4.2, SP-4.3), from the node that will have it. Anything else is inert; the answer
+/// tells.
 ///
 /// # Errors
 /// None; the signature is that of every decision.
 pub fn begin_create(
     state: &SessionState,
     revision: u64,
+    node: Option<String>,
     cx: &mut Context<'_>,
 ) -> Result<Decided<bool>, Refusal> {
     change(state, revision, |allocation| {
         if allocation.phase != AllocationPhase::Reserved {
             return false;
         }
+        allocation.node = node;
         allocation.phase = AllocationPhase::Creating;
         allocation.create_sent_at = Some(cx.now);
         true

@@ -105,7 +105,6 @@ impl World {
             provider: "local".into(),
             plugin: None,
             generation: 1,
-            node: None,
             device_id: DeviceId::new(self.uuid()),
             credential: Digest::of(b"device"),
         };
@@ -118,7 +117,7 @@ impl World {
 
     pub fn begin_create(&mut self) -> bool {
         let revision = self.allocation_revision();
-        self.sure(|state, cx| allocation::begin_create(state, revision, cx))
+        self.sure(|state, cx| allocation::begin_create(state, revision, None, cx))
     }
 
     pub fn record(&mut self, record: Record) -> bool {

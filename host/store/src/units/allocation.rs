@@ -43,12 +43,14 @@ impl Unit for ReserveAllocation {
 }
 
 /// The right to call `create`, once ever (A3).
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct BeginCreate {
     /// The Session.
     pub session: SessionId,
     /// Revision that the caller saw.
     pub revision: u64,
+    /// Where the compute will be, if not anywhere.
+    pub node: Option<String>,
 }
 
 /// Stores what a provider call or an inspection told (A4 to A6, A9, A11, A15).
@@ -112,7 +114,9 @@ macro_rules! session_units {
 }
 
 session_units! {
-    BeginCreate -> bool = |self, state, cx| allocation::begin_create(state, self.revision, cx);
+    BeginCreate -> bool = |self, state, cx| {
+        allocation::begin_create(state, self.revision, self.node.clone(), cx)
+    };
     RecordAllocation -> Recorded = |self, state, cx| allocation::record(state, self.revision, self.record.clone(), cx);
     BeginSuspend -> bool = |self, state, _cx| allocation::begin_suspend(state, self.revision, self.operation);
     BeginRelease -> bool = |self, state, cx| allocation::release(state, cx);

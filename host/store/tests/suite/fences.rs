@@ -116,7 +116,7 @@ both! {
         let revision = fixture.revision(reserved).await;
         let provider = StateKey { provider: "local".to_owned(), allocation: None, key: "k".to_owned() };
         let reserve = Reserve {
-            provider: "local".to_owned(), generation: 1, node: None, device_id: id(), credential: Digest::of(b"new"),
+            provider: "local".to_owned(), generation: 1, device_id: id(), credential: Digest::of(b"new"),
             plugin: None,
         };
         let claim = Fixture::claim(machine);
@@ -146,7 +146,7 @@ both! {
             }),
             row(FailEnvironment { session: reserved, reason: FailureReason::Incomplete }),
             row(ReserveAllocation { session: fresh, reserve, limit: None }),
-            row(BeginCreate { session: reserved, revision }),
+            row(BeginCreate { session: reserved, revision, node: None }),
             row(RecordAllocation { session: reserved, revision, record: Record::CreateSettled }),
             row(BeginSuspend { session: reserved, revision, operation: id() }),
             row(BeginResume { session: reserved, revision, operation: id(), limit: None }),

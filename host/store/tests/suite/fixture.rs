@@ -339,7 +339,6 @@ impl Fixture {
             provider: "local".to_owned(),
             plugin: None,
             generation: 1,
-            node: None,
             device_id: id(),
             credential,
         };
@@ -358,7 +357,14 @@ impl Fixture {
         let revision = allocation.revision;
         match allocation.phase {
             AllocationPhase::Reserved => {
-                assert!(self.write(BeginCreate { session, revision }).await)
+                assert!(
+                    self.write(BeginCreate {
+                        session,
+                        revision,
+                        node: None
+                    })
+                    .await
+                )
             }
             AllocationPhase::Creating => {
                 let record = Record::Running {

@@ -21,7 +21,6 @@ use crate::api::call::{Call, Reply};
 use crate::api::error::{AdminError, ApiError};
 use crate::api::failure::read_failed;
 use crate::peer::Peers;
-use crate::scheduler::engine_host::shared_device;
 use crate::state::Core;
 
 /// Most Items of a Turn (S-DIA-3).
@@ -155,7 +154,10 @@ fn waiting(core: &Core, record: &SessionRecord) -> Option<WaitingJson> {
         return None;
     }
     let harness = &record.configuration.harness;
-    let code = match core.gateway.of(shared_device(core.store.installation())) {
+    // A bound one waits for its own Runtime, which may be another Core's.
+    let bound = record.state.binding.as_ref();
+    let device = bound.map_or(core.engine_device, |binding| binding.device_id);
+    let code = match core.gateway.of(device) {
         None => "runtime_unavailable",
         Some(peer) if peer.can_run(harness) => return None,
         Some(_) => "harness_unavailable",

@@ -9,7 +9,7 @@ use domain::run::{
     Abilities, Cancellation, Capability, FunctionLimits, HarnessDeclaration, HistoryRecovery,
     McpLimits, MessageLimits, ModelProtocol, ModelSupport, PerPlacement, Support,
 };
-use domain::{Digest, KeyId, ProjectId};
+use domain::{DeviceId, Digest, KeyId, ProjectId};
 use http_body_util::BodyExt;
 use serde_json::Value;
 use store::Store;
@@ -92,6 +92,7 @@ impl Fixture {
             bundles: Arc::new(Semaphore::new(1)),
             hosts: Arc::new(true.into()),
             deployment: None,
+            engine_device: DeviceId::new(store.installation().uuid()),
             hub: Hub::new(store.clone()),
             store,
             keys: StreamKeys::default(),

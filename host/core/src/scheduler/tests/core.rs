@@ -79,6 +79,7 @@ pub(super) async fn scheduler(
                 program: "/nonexistent".into(),
                 args: Vec::new(),
                 installation: store.installation(),
+                device: DeviceId::new(store.installation().uuid()),
                 core_url: nobody.to_string(),
             },
             store.clone(),
@@ -88,6 +89,7 @@ pub(super) async fn scheduler(
         settings: SchedulerSettings {
             concurrency: 1,
             owner: OwnerId::new(Uuid::new_v4()),
+            node: None,
             drain: Duration::from_secs(1),
             write_audit_retention: Duration::from_secs(3600),
             installation: store.installation(),

@@ -138,6 +138,7 @@ impl Scene {
             program: "/nonexistent".into(),
             args: Vec::new(),
             installation: store.installation(),
+            device: self.device,
             core_url: "http://127.0.0.1:9".to_owned(),
         };
         let peers = self.peers.clone();
@@ -166,6 +167,7 @@ impl Scene {
             settings: SchedulerSettings {
                 concurrency,
                 owner: self.owner,
+                node: None,
                 drain: Duration::from_secs(1),
                 write_audit_retention: Duration::from_secs(3600),
                 installation: store.installation(),
@@ -186,6 +188,7 @@ impl Scene {
             deployment: self.deployment.clone(),
             engine_host: self.engine_host(),
             installation: store.installation(),
+            node: None,
             write_audit_retention: Duration::from_secs(3600),
             runtime_url: "http://127.0.0.1:9/".parse().unwrap(),
             stop: self.stop.clone(),
