@@ -7,6 +7,20 @@ use crate::json::{Json, Kind, Object};
 /// Most bytes of one request's input as stored (S-EV-2, S-MSG-10).
 pub const MAX_STORED_INPUT: usize = 512 * 1024;
 
+/// Most bytes of the messages that one Run begins with, as stored: one frame carries all of them (RP-4). More than a batch may
+/// have, because messages join a Turn that waits.
+pub const MAX_START_INPUT: u64 = 3 * 1024 * 1024;
+/// What each message takes on its way beyond its stored text: its id.
+const AROUND_A_MESSAGE: u64 = 64;
+
+/// What messages take of [`MAX_START_INPUT`].
+pub fn start_bytes(messages: &[UserMessage]) -> u64 {
+    messages.iter().fold(0, |sum: u64, message| {
+        let stored = serde_json::to_string(message).map_or(u64::MAX, |text| text.len() as u64);
+        sum.saturating_add(stored).saturating_add(AROUND_A_MESSAGE)
+    })
+}
+
 impl UserMessage {
     /// A message of one text.
     pub fn text(text: impl Into<String>) -> Self {

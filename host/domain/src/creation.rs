@@ -5,7 +5,7 @@ mod environment;
 
 use serde::Serialize;
 
-use crate::agent::{self, AgentPatch, AgentShape};
+use crate::agent::{self, AgentConfiguration, AgentPatch, AgentShape, Tool};
 use crate::content;
 use crate::invalid::{Invalid, Path};
 use crate::item::UserMessage;
@@ -111,6 +111,57 @@ impl SessionCreation {
             return Err(Invalid::input_required());
         }
         Ok(creation)
+    }
+}
+
+/// What a retry of a creation is compared by (W-IDEM-6).
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum CreationIdentity<'a> {
+    /// As sent: what it names may change or vanish.
+    Sent(&'a SessionCreation),
+    /// Resolved: it names nothing, so whatever fills in the same is the same.
+    Resolved {
+        /// Where it runs.
+        environment: &'a EnvironmentRequest,
+        /// The whole configuration of its Agent.
+        agent: Box<AgentConfiguration>,
+        /// First messages.
+        input: &'a [UserMessage],
+        /// Opaque pairs.
+        metadata: &'a Metadata,
+    },
+}
+
+impl SessionCreation {
+    /// The identity by which a retry is recognised.
+    pub fn identity(&self) -> CreationIdentity<'_> {
+        match &self.agent.model {
+            Some(model) if self.names_nothing() => CreationIdentity::Resolved {
+                environment: &self.environment,
+                agent: Box::new(AgentConfiguration::from_patch(
+                    self.agent.clone(),
+                    model.clone(),
+                )),
+                input: &self.input,
+                metadata: &self.metadata,
+            },
+            _ => CreationIdentity::Sent(self),
+        }
+    }
+
+    /// No saved Agent, Vault, Credential or extension, and no Environment.
+    fn names_nothing(&self) -> bool {
+        let credential =
+            |tool: &Tool| matches!(tool, Tool::Mcp(server) if server.credential_id.is_some());
+        let tools = self.agent.tools.as_ref().value();
+        self.environment == EnvironmentRequest::None
+            && self.agent_id.is_none()
+            && self.agent.extension.is_omitted()
+            && self.vault_ids.is_empty()
+            && self.extension.model_provider.is_none()
+            && self.extension.harness_config.is_none()
+            && !tools.is_some_and(|tools| tools.iter().any(credential))
     }
 }
 

@@ -22,6 +22,9 @@ pub enum Refusal {
         /// Exact message.
         message: String,
     },
+    /// E400-20: more messages than one Run can begin with wait for it.
+    #[error("too much input waits for the Turn")]
+    TooMuchWaits,
     /// E400-24: a message whose text is only whitespace.
     #[error("the harness takes no message of only whitespace")]
     WhitespaceOnly,
@@ -94,7 +97,7 @@ impl Refusal {
             Self::UnsupportedContent { .. } => "E400-23",
             Self::WhitespaceOnly => "E400-24",
             Self::DefaultSkillVersion => "E400-45",
-            Self::NotHosted => "E400-20",
+            Self::NotHosted | Self::TooMuchWaits => "E400-20",
             Self::NotFound => "E404-01",
             Self::InputPending => "E409-01",
             Self::TurnState { .. } => "E409-02",
@@ -129,6 +132,7 @@ impl Refusal {
             | Self::UnknownCall(_)
             | Self::OtherTurn
             | Self::UnsupportedContent { .. }
+            | Self::TooMuchWaits
             | Self::WhitespaceOnly
             | Self::DefaultSkillVersion
             | Self::NotHosted

@@ -42,6 +42,9 @@ pub struct Turn {
     /// Claimed, and certainly never begun by the harness: no native history comes from it (RP-10.18).
     #[serde(default)]
     pub never_began: bool,
+    /// What the messages that its Run begins with take of [`crate::content::MAX_START_INPUT`].
+    #[serde(default)]
+    pub start_bytes: u64,
 }
 
 /// State of a Turn with the data valid in it.

@@ -41,6 +41,9 @@ pub(crate) struct Notifier {
     events: broadcast::Sender<Committed>,
     hints: broadcast::Sender<Hint>,
     others: Option<mpsc::Sender<Wake>>,
+    /// Hints are lost, all of them.
+    #[cfg(feature = "testing")]
+    pub(crate) mute: std::sync::Arc<std::sync::atomic::AtomicBool>,
 }
 
 impl Notifier {
@@ -49,6 +52,8 @@ impl Notifier {
             events: broadcast::channel(BACKLOG).0,
             hints: broadcast::channel(BACKLOG).0,
             others,
+            #[cfg(feature = "testing")]
+            mute: Default::default(),
         }
     }
 
@@ -81,6 +86,8 @@ impl Notifier {
                     last_event,
                 });
             }
+            #[cfg(feature = "testing")]
+            Wake::Hint(_) if self.mute.load(std::sync::atomic::Ordering::Relaxed) => {}
             Wake::Hint(hint) => {
                 let _ = self.hints.send(hint);
             }

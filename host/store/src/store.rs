@@ -208,6 +208,13 @@ impl Store {
         self.inner.lease.lose(token);
     }
 
+    /// Loses every hint from now on, as a slow listener or a broken connection may (SC-3.3).
+    #[cfg(feature = "testing")]
+    pub fn lose_hints(&self) {
+        let mute = &self.inner.notifier.mute;
+        mute.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+
     /// Makes this process believe that it owns the lease, as a stopped owner does when it wakes up.
     #[cfg(feature = "testing")]
     pub fn assume_lease(&self, token: LeaseToken) {

@@ -286,7 +286,7 @@ fn refused(refusal: &Refusal) -> Row {
             let message = "Cannot delete the default skill version.";
             Row::bad("invalid_value", message).at("version")
         }
-        Refusal::NotHosted => invalid(Invalid::request()),
+        Refusal::NotHosted | Refusal::TooMuchWaits => invalid(Invalid::request()),
         Refusal::NotFound => ApiError::NotFound.row(),
         Refusal::InputPending => {
             Row::conflict(CONFLICT, "Earlier input to this Session is still pending.")

@@ -18,6 +18,7 @@ use domain::{AgentId, ProjectId, Refusal, Secret, TemplateId, VaultId};
 use super::error::ApiError;
 use super::failure::read_failed;
 use super::templates;
+use crate::scheduler::misfit;
 use crate::state::Core;
 
 /// A creation with nothing left to look up.
@@ -48,12 +49,16 @@ pub(crate) async fn resolve(
     let prepared = prepared(core, project, creation).await?;
     let saved = saved_agent(core, project, creation).await?;
     let saved = saved.as_ref();
-    let declaration = harness(core, saved, creation)?;
-    let declaration = &*declaration;
-    let chosen = model(core, project, saved, creation, declaration).await?;
+    // Whether it may be used is said after model and Vaults (S-SES-7).
+    let declaration = harness(core, saved, creation);
+    let harness = declaration.as_ref().ok().map(|found| &**found);
+    let chosen = model(core, project, saved, creation, harness).await?;
     let mut effective = Effective::resolve(saved, creation.agent.clone());
-    effective.configuration.model.clone_from(&chosen.model);
     let vault_ids = attach(core, project, creation, &mut effective.configuration).await?;
+    let declaration = declaration?;
+    let declaration = &*declaration;
+    let chosen = chosen.ok_or_else(Invalid::harness_required)?;
+    effective.configuration.model.clone_from(&chosen.model);
     let agent = Path::root().member("agent");
     admission::check(&effective.configuration, &agent)?;
     if let (EnvironmentRequest::OpenaiHosted(request), Some((whole, confidential))) =
@@ -62,10 +67,6 @@ pub(crate) async fn resolve(
         request.check_runnable(whole, confidential)?;
     }
     let placement = placement(&creation.environment);
-    if placement == Placement::Hosted && !core.hosts() {
-        // Unconfigured or unusable: refused before anything is stored (SP-2.1, LOC-002).
-        return Err(ApiError::EXECUTION_UNAVAILABLE);
-    }
     admission::check_declared(&effective.configuration, &agent, declaration, placement)?;
     if !declaration.models.protocols.contains(&chosen.view.protocol) {
         let message = format!(
@@ -96,6 +97,10 @@ pub(crate) async fn resolve(
     {
         return Err(Invalid::whitespace_only().into());
     }
+    if placement == Placement::Hosted && !core.hosts() {
+        // Unconfigured or unusable: refused before anything is stored (SP-2.1, LOC-002).
+        return Err(ApiError::EXECUTION_UNAVAILABLE);
+    }
     let agent_id = saved.map_or_else(|| AgentId::new(uuid::Uuid::new_v4()), |saved| saved.id);
     let configuration = SessionConfiguration {
         agent_id,
@@ -109,6 +114,10 @@ pub(crate) async fn resolve(
         shows_extension: shows_extension(saved, creation),
         environment: environment(saved, creation)?,
     };
+    if let Some(member) = misfit(&configuration, &chosen.key) {
+        let message = "The Session's configuration is too large to be sent to a Runtime.";
+        return Err(Invalid::unsupported(Some(member), message).into());
+    }
     Ok(Resolved {
         configuration,
         provider_key: Some(chosen.key),
@@ -238,14 +247,15 @@ fn harness(
     }
 }
 
-/// S-ADM-3, MDL-006, MDL-010, MDL-012, MDL-034: one complete bundle, and the model that belongs to it.
+/// S-ADM-3, MDL-006, MDL-010, MDL-012, MDL-034: one complete bundle, and the model that belongs to it; none where the deployment's
+/// default is asked for and there is no harness that it belongs to.
 async fn model(
     core: &Core,
     project: ProjectId,
     saved: Option<&SavedAgent>,
     creation: &SessionCreation,
-    declaration: &HarnessDeclaration,
-) -> Result<Chosen, ApiError> {
+    harness: Option<&HarnessDeclaration>,
+) -> Result<Option<Chosen>, ApiError> {
     let path = Path::root()
         .member("x_agents_core")
         .member("model_provider");
@@ -272,13 +282,13 @@ async fn model(
             .try_for_each(|bundle| bundle.check(&path, core.allow_loopback_model_urls))?;
         let model = named.ok_or_else(required)?;
         let (view, key) = (view.clone(), api_key.clone());
-        return Ok(Chosen {
+        return Ok(Some(Chosen {
             model,
             view,
             key,
             source: Source::Session,
             defaults: None,
-        });
+        }));
     }
     if let Some((agent, view)) = inherited {
         let key = core
@@ -289,31 +299,30 @@ async fn model(
             .map_err(read_failed)?;
         let key = key.ok_or(ApiError::CredentialStorageUnavailable)?;
         let model = named.ok_or_else(required)?;
-        return Ok(Chosen {
+        return Ok(Some(Chosen {
             model,
             view,
             key,
             source: Source::Agent,
             defaults: None,
-        });
+        }));
     }
-    let default = core
-        .store
-        .read()
-        .model_default(declaration.id.as_str())
-        .await;
+    let Some(harness) = harness else {
+        return Ok(None);
+    };
+    let default = core.store.read().model_default(harness.id.as_str()).await;
     let default = default.map_err(|error| {
         tracing::error!(%error, "the deployment default could not be opened");
         ApiError::CredentialStorageUnavailable
     })?;
     let (default, key) = default.ok_or_else(Invalid::model_provider_required)?;
-    Ok(Chosen {
+    Ok(Some(Chosen {
         model: named.unwrap_or(default.model),
         view: default.provider,
         key,
         source: Source::Deployment,
         defaults: Some(default.harness_config),
-    })
+    }))
 }
 
 /// NAT-005 to NAT-007: the Session's own, the inline extension's, then what was inherited with the model and harness it was

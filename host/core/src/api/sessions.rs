@@ -57,7 +57,7 @@ pub(crate) async fn create(call: Call) -> Result<Reply, ApiError> {
     let creation = call.read(SessionCreation::parse)?;
     let own = creation.extension.model_provider.as_ref();
     let key = own.map(|bundle| bundle.api_key.expose());
-    let retry = idempotency::retry(&call, &creation, &[key.unwrap_or_default()])?;
+    let retry = idempotency::retry(&call, &creation.identity(), &[key.unwrap_or_default()])?;
     let project = call.project()?;
     if let Some(earlier) = earlier(&call, project, retry.as_ref(), &creation).await? {
         return Ok(earlier);
@@ -126,6 +126,14 @@ async fn commit(
     resolved: Resolved,
     key: Option<RetryKey>,
 ) -> Result<Reply, ApiError> {
+    // Whatever refuses a stream refuses before the commit (W-ORDER-6).
+    let opener = match creation.stream {
+        true => {
+            stream::available(&call.core)?;
+            Some(call_key(call)?)
+        }
+        false => None,
+    };
     let keyed = key.is_some();
     let stream = creation.stream;
     let admitted = !creation.input.is_empty();
@@ -165,22 +173,16 @@ async fn commit(
         Created::Before { session } => again(call, project, session, stream).await,
         Created::Now { state, last_event } => {
             let view = View::new(&state, resolved.configuration);
-            if !stream {
+            let Some(opener) = opener else {
                 return view.reply(StatusCode::CREATED);
-            }
+            };
             let room = call.core.hub.enter(view.base, last_event);
             let mode = Mode::Creation {
                 turn: None,
                 admitted,
             };
-            stream::open(
-                call.core.clone(),
-                room,
-                0,
-                mode,
-                call_key(call)?,
-                StatusCode::CREATED,
-            )
+            let (core, status) = (call.core.clone(), StatusCode::CREATED);
+            Ok(stream::open(core, room, 0, mode, opener, status).await)
         }
     }
 }
@@ -286,17 +288,13 @@ pub(crate) async fn delete(call: Call) -> Result<Reply, ApiError> {
 /// `GET /agents/sessions/{session_id}/events`
 pub(crate) async fn follow(call: Call) -> Result<Reply, ApiError> {
     let record = find(&call, call.project()?).await?;
+    let key = call_key(&call)?;
+    stream::available(&call.core)?;
     let seen = record.last_event;
     let room = call.core.hub.enter(View::of(record).base, seen);
     // S-LS-1: only what is committed after this point.
-    stream::open(
-        call.core.clone(),
-        room,
-        seen,
-        Mode::Live,
-        call_key(&call)?,
-        StatusCode::OK,
-    )
+    let (core, status) = (call.core.clone(), StatusCode::OK);
+    Ok(stream::open(core, room, seen, Mode::Live, key, status).await)
 }
 
 #[cfg(test)]

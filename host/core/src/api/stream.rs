@@ -12,6 +12,7 @@ use bytes::Bytes;
 use domain::event::{Cause, SessionEvent};
 use domain::{EventId, KeyId, TurnId};
 use futures_util::stream;
+use store::StoreError;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -25,6 +26,8 @@ use crate::state::Core;
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(15);
 /// An idle stream looks at its key so often (S-LS-5).
 const KEY_EVERY: Duration = Duration::from_secs(1);
+/// Between two reads of events when one failed.
+const READ_AGAIN: Duration = Duration::from_millis(500);
 /// Only a reader that let this much time pass between two frames can have fallen behind: our own delays are not its fault.
 const SLOW: Duration = Duration::from_millis(250);
 
@@ -71,24 +74,32 @@ impl Mode {
     }
 }
 
-/// Opens a stream of a room from a cursor. The reader is registered before this returns, so headers promise every later
-/// event.
+/// Whether a stream can be opened now: asked before anything is written for it.
 ///
 /// # Errors
 /// E503-03 while the process drains (S-LS-7).
-pub(crate) fn open(
+pub(crate) fn available(core: &Core) -> Result<(), ApiError> {
+    if core.stop.is_cancelled() {
+        return Err(ApiError::StreamUnavailable);
+    }
+    Ok(())
+}
+
+/// Opens a stream of a room from a cursor. The reader is registered before this returns, so headers promise every later
+/// event. A stream that is opened while the process drains ends with the last event.
+pub(crate) async fn open(
     core: Arc<Core>,
     room: Arc<Room>,
     cursor: u64,
     mode: Mode,
     key: KeyId,
     status: StatusCode,
-) -> Result<Reply, ApiError> {
-    if core.stop.is_cancelled() {
-        return Err(ApiError::StreamUnavailable);
-    }
+) -> Reply {
+    let news = room.news();
+    // What was committed before the room was there has woken nobody, and a deletion has ended nothing.
+    core.hub.look(&room).await;
     let reader = Reader {
-        news: room.news(),
+        news,
         core,
         room,
         cursor,
@@ -106,7 +117,7 @@ pub(crate) fn open(
         reader.left = Instant::now();
         Some((Ok::<_, Infallible>(bytes), reader))
     });
-    Ok(respond(status, Body::from_stream(body)))
+    respond(status, Body::from_stream(body))
 }
 
 /// The stream of a repeated creation: the comment and nothing else (S-CS-5).
@@ -145,6 +156,14 @@ struct Reader {
     sent: Instant,
 }
 
+/// What a reader finds behind its cursor.
+enum Fetched {
+    /// Events without a hole, or none this time.
+    Whole,
+    /// The next one is not there any more.
+    Hole,
+}
+
 impl Reader {
     /// The next bytes; `None` = the stream is over.
     async fn next(&mut self) -> Option<Bytes> {
@@ -173,8 +192,10 @@ impl Reader {
                 if slow && newest - self.cursor > RING_EVENTS as u64 && self.mode == Mode::Live {
                     return self.fell_behind();
                 }
-                self.fetch(newest).await?;
-                continue;
+                match self.fetch().await? {
+                    Fetched::Whole => continue,
+                    Fetched::Hole => return self.fell_behind(),
+                }
             }
             if self.last {
                 return None;
@@ -185,17 +206,33 @@ impl Reader {
         }
     }
 
-    async fn fetch(&mut self, newest: u64) -> Option<()> {
+    /// Takes the next events in; `None` = the stream is over.
+    async fn fetch(&mut self) -> Option<Fetched> {
         match self.core.hub.frames(&self.room, self.cursor).await {
-            // Everything up to there was trimmed: old deltas of Items that ended.
-            Ok(frames) if frames.is_empty() => self.cursor = newest,
-            Ok(frames) => self.ready = frames.into(),
+            Ok(frames) => {
+                // A hole are deltas that were trimmed: who has not had them fell behind (S-SSE-2, S-LS-3).
+                let numbers = self.cursor + 1..;
+                let whole = frames.into_iter().zip(numbers);
+                let whole = whole.take_while(|(frame, number)| frame.number == *number);
+                self.ready = whole.map(|(frame, _)| frame).collect();
+                Some(match self.ready.is_empty() {
+                    true => Fetched::Hole,
+                    false => Fetched::Whole,
+                })
+            }
+            // The end would be taken for the real one (S-LS-2): it is read again, until nothing more can be.
             Err(error) => {
                 tracing::warn!(%error, "events could not be read");
-                return None;
+                if self.last || matches!(error, StoreError::Closed) {
+                    return None;
+                }
+                tokio::select! {
+                    () = self.core.drained.cancelled() => self.last = true,
+                    () = tokio::time::sleep(READ_AGAIN) => {}
+                }
+                Some(Fetched::Whole)
             }
         }
-        Some(())
     }
 
     /// Waits for news, for the end, or until the key must be looked at; a comment may be due.

@@ -11,7 +11,7 @@ mod signals;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -50,6 +50,8 @@ pub(crate) struct GatewaySettings {
 pub(crate) struct Gateway {
     settings: GatewaySettings,
     live: Mutex<HashMap<DeviceId, Arc<LivePeer>>>,
+    /// Every socket from before its registration to after the record of its end.
+    here: Mutex<HashSet<ConnectionId>>,
     changes: watch::Sender<u64>,
     tasks: TaskTracker,
 }
@@ -68,6 +70,7 @@ impl Gateway {
         Arc::new(Self {
             settings,
             live: Mutex::default(),
+            here: Mutex::default(),
             changes: watch::Sender::new(0),
             tasks: TaskTracker::new(),
         })
@@ -122,6 +125,10 @@ impl Gateway {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn here(&self) -> std::sync::MutexGuard<'_, HashSet<ConnectionId>> {
+        self.here.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Takes the device's place; whoever had it is told to go (RP-3.7).
     fn enter(&self, peer: Arc<LivePeer>) {
         let former = self.live().insert(peer.device(), peer);
@@ -171,6 +178,10 @@ impl Peers for Gateway {
             .values()
             .map(|peer| peer.clone() as Arc<dyn Peer>)
             .collect()
+    }
+
+    fn is_here(&self, connection: ConnectionId) -> bool {
+        self.here().contains(&connection)
     }
 
     fn changes(&self) -> watch::Receiver<u64> {

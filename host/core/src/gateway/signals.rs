@@ -1,7 +1,7 @@
 //! How what `core_end` says reads in the words of the scheduler's port.
 
 use domain::run::{PrepareCode, RefusalCode};
-use protocol::core_end::{self, Settled};
+use protocol::core_end::{self, NotSent, Settled};
 use protocol::wire::{self, Code, Proof, RequestType};
 
 use crate::peer::{Answer, PrepareSignal, RunBreak, RunSignal, Unanswered};
@@ -47,6 +47,10 @@ pub(super) fn fact<T>(answer: Answer<Proof>, fact: impl FnOnce(Proof) -> Option<
 pub(super) fn preparation(settled: Settled) -> PrepareSignal {
     match settled {
         Settled::Receipt(wire::Answer::Rejected(code)) => PrepareSignal::Rejected(prepare(code)),
+        // No socket will ever take it (RP-10.12).
+        Settled::NotSent(NotSent::TooLong) => {
+            PrepareSignal::Rejected(PrepareCode::InvalidConfiguration)
+        }
         Settled::NotSent(_) => PrepareSignal::Unanswered(Unanswered::NotSent),
         Settled::Receipt(_) | Settled::Started | Settled::Lost | Settled::TimedOut => {
             PrepareSignal::Unanswered(Unanswered::Unknown)
@@ -59,6 +63,7 @@ pub(super) fn start(settled: Settled) -> RunSignal {
     match settled {
         Settled::Started => RunSignal::Started,
         Settled::Receipt(wire::Answer::Rejected(code)) => RunSignal::Rejected(prepare(code)),
+        Settled::NotSent(NotSent::TooLong) => RunSignal::TooLong,
         Settled::NotSent(_) => RunSignal::NotSent,
         // The end of the connection follows, and says how far the Run had got.
         Settled::Lost => RunSignal::Broken(RunBreak::Lost),
@@ -107,7 +112,6 @@ fn refusal(code: Code) -> RefusalCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::core_end::NotSent;
 
     // Every end of a start reaches the Turn: only after the loss of the socket something else follows (RP-10.7, RP-17.1).
     #[test]
@@ -120,6 +124,7 @@ mod tests {
         for (settled, signal) in [
             (Settled::Started, RunSignal::Started),
             (Settled::NotSent(NotSent::Closed), RunSignal::NotSent),
+            (Settled::NotSent(NotSent::TooLong), RunSignal::TooLong),
             (Settled::Lost, RunSignal::Broken(RunBreak::Lost)),
             (
                 Settled::Receipt(wire::Answer::Rejected(Code::Prepare(PrepareCode::Busy))),
@@ -137,6 +142,20 @@ mod tests {
             ),
         ] {
             assert_eq!(start(settled.clone()), signal, "{settled:?}");
+        }
+    }
+
+    // RP-10.12: what can never be sent is not tried again, what was not sent this time is.
+    #[test]
+    fn a_configuration_that_fits_no_frame_is_refused_for_good() {
+        use NotSent::{Closed, NotBound, Repeated, TooLong, TooManyAdmissions};
+        for why in [Closed, NotBound, Repeated, TooLong, TooManyAdmissions] {
+            let told = preparation(Settled::NotSent(why));
+            let expected = match why {
+                TooLong => PrepareSignal::Rejected(PrepareCode::InvalidConfiguration),
+                _ => PrepareSignal::Unanswered(Unanswered::NotSent),
+            };
+            assert_eq!(told, expected, "{why:?}");
         }
     }
 }

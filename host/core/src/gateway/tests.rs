@@ -563,6 +563,13 @@ async fn a_newer_connection_replaces_the_older() {
     timeout(SOON, older.closed().cancelled()).await.unwrap();
     let newer = fixture.peer().await;
     assert_ne!(older.connection(), newer.connection());
+    assert!(fixture.gateway.is_here(newer.connection()));
+    let gone = async {
+        while fixture.gateway.is_here(older.connection()) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(SOON, gone).await.expect("its end is recorded");
     // The older handle reaches nobody.
     assert_eq!(
         older.bind(binding(), "codex".parse().unwrap(), None).await,

@@ -30,6 +30,8 @@ pub enum RunSignal {
     Rejected(StartRefusal),
     /// The start frame was never handed to the socket; nothing follows.
     NotSent,
+    /// The same, and no socket will ever take it: it is longer than a frame may be.
+    TooLong,
     /// The socket lives, but the start was not answered in time, or by something that tells nothing; nothing follows
     /// (RP-17.1).
     Unknown,

@@ -32,6 +32,10 @@ pub trait Peers: Send + Sync + Debug {
     /// Every open connection.
     fn connected(&self) -> Vec<Arc<dyn Peer>>;
 
+    /// Whether this socket is here, greeted or not, or its end is still being recorded. What the store says of any other is
+    /// over.
+    fn is_here(&self, connection: ConnectionId) -> bool;
+
     /// Changes with every connection that opens or ends, and with every declaration that narrows: a reason to look again.
     fn changes(&self) -> watch::Receiver<u64>;
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use domain::artifact::CapturedFile;
 use domain::dispatch::{
-    Dispatch, Effect, Fresh, Input, JournalFault, Phase, PrepareAnswer, StartAnswer,
+    Dispatch, Effect, Fresh, Input, JournalFault, Phase, PrepareAnswer, StartAnswer, Unsent,
 };
 use domain::run::{Binding, PrepareState};
 use domain::{PrepareId, RunId, SessionId};
@@ -293,7 +293,11 @@ impl Actor {
                 tracing::warn!(session = %self.session, ?code, "a start was rejected");
                 vec![Input::Start(StartAnswer::Rejected)]
             }
-            Some(RunSignal::NotSent) => vec![Input::Start(StartAnswer::Unsent)],
+            Some(RunSignal::NotSent) => vec![Input::Start(StartAnswer::Unsent(Unsent::Peer))],
+            Some(RunSignal::TooLong) => {
+                tracing::error!(session = %self.session, "the input of a Turn does not fit into one frame");
+                vec![Input::Start(StartAnswer::Unsent(Unsent::Content))]
+            }
             Some(RunSignal::Unknown) => {
                 tracing::warn!(session = %self.session, "a start was not answered");
                 vec![Input::Start(StartAnswer::Unknown)]

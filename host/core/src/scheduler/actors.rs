@@ -12,9 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use super::Shared;
 use super::actor::Actor;
-
-/// Between the fault of a task and its next attempt.
-const AFTER_A_FAULT: Duration = Duration::from_secs(1);
+use super::tasks::AFTER_A_FAULT;
 
 /// The living tasks.
 #[derive(Default)]

@@ -1,8 +1,7 @@
 //! Hosted compute, from reservation to release (state-machines 1.9, SP-4, SP-6, SP-9). The right to each native call is
 //! committed before the call; what the call told is committed after it; what it did not tell is observed, never repeated.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use domain::allocation::{Allocation, AllocationPhase, Observed, Record, Reserve, Reserved};
@@ -14,10 +13,10 @@ use protocol::wire::CloseReason;
 use store::units::allocation::{BeginCreate, FinishRelease, RecordAllocation, ReserveAllocation};
 use store::{StoreError, WriteError};
 use tokio::time::Instant;
-use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use super::hosting::Hosting;
+use super::tasks::Tasks;
 use super::{Shared, bootstrap};
 
 /// Period and page of the provider's loop (scheduler 3).
@@ -26,19 +25,16 @@ const PAGE: u32 = 32;
 /// While there is no room this is said again after so long.
 const SAY_AGAIN: Duration = Duration::from_secs(60);
 
-/// Allocations that a task of this process works on: calls for one come one after another (SP-3.5).
-type Busy = Arc<Mutex<HashSet<AllocationId>>>;
-
-/// Runs until the ownership ends.
-pub(super) async fn run(shared: Arc<Shared>) {
+/// Runs until the ownership ends. A native call in progress goes on to its answer: `calls` outlives the ownership, so that calls
+/// for one allocation come one after another (SP-3.5) while nobody waits for them.
+pub(super) async fn run(shared: Arc<Shared>, calls: Tasks<AllocationId>) {
     let mut tick = tokio::time::interval(PERIOD);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let (busy, tasks) = (Busy::default(), TaskTracker::new());
     // When it was last said that there is no room.
     let mut full: Option<Instant> = None;
     loop {
         let observe = tokio::select! {
-            () = shared.stop.cancelled() => break,
+            () = shared.stop.cancelled() => return,
             _ = tick.tick() => true,
             () = shared.allocate.notified() => false,
             () = shared.deployment.changed() => false,
@@ -64,13 +60,10 @@ pub(super) async fn run(shared: Arc<Shared>) {
                 }
             }
         }
-        if let Err(error) = advance(&shared, &busy, &tasks, observe).await {
+        if let Err(error) = advance(&shared, &calls, observe).await {
             tracing::warn!(%error, "allocations could not be scanned");
         }
     }
-    // A native call in progress goes on to its answer; only its record is fenced.
-    tasks.close();
-    tasks.wait().await;
 }
 
 /// Whether the provider may hold more compute.
@@ -125,8 +118,7 @@ async fn reserve(shared: &Shared, provider: &Hosting) -> Result<Room, StoreError
 /// Gives every allocation with something to do a task.
 async fn advance(
     shared: &Arc<Shared>,
-    busy: &Busy,
-    tasks: &TaskTracker,
+    calls: &Tasks<AllocationId>,
     observe: bool,
 ) -> Result<(), StoreError> {
     let mut after: Option<Allocation> = None;
@@ -143,23 +135,15 @@ async fn advance(
         for allocation in page {
             let quiet = allocation.phase == AllocationPhase::Running
                 && (!observe || shared.peers.of(allocation.device_id).is_some());
-            if quiet
-                || !busy
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .insert(allocation.id)
-            {
+            if quiet {
                 continue;
             }
-            let (shared, busy) = (shared.clone(), busy.clone());
-            tasks.spawn(async move {
+            let shared = shared.clone();
+            calls.begin(allocation.id, async move {
                 let id = allocation.id;
                 if let Err(error) = step(&shared, allocation).await {
                     tracing::warn!(allocation = %id, %error, "an allocation could not be moved on");
                 }
-                busy.lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .remove(&id);
             });
         }
     }

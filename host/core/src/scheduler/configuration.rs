@@ -1,13 +1,15 @@
 //! From the frozen configuration of a Session to what `execution_prepare` carries (RP-10.14, RP-10.16).
 
-use domain::CredentialId;
 use domain::agent::tools::{ConnectionOrigin, Tool, Transport};
 use domain::agent::{AgentConfiguration, Verbosity};
 use domain::configuration::{EnvironmentConfiguration, SessionConfiguration};
 use domain::run::{
-    ExecutionConfiguration, History, McpOrigin, McpServer, McpTransport, Model, ModelOptions,
-    PermissionPolicy, ToolControls, Workspace,
+    Binding, ExecutionConfiguration, History, McpOrigin, McpServer, McpTransport, Model,
+    ModelOptions, PermissionPolicy, ToolControls, Workspace,
 };
+use domain::vault::MAX_BEARER;
+use domain::{BindingId, CredentialId, PrepareId, Secret, SessionId};
+use protocol::wire::{CoreFrame, Request, limits};
 use store::configurations::ConfigurationSecrets;
 
 /// Joins the configuration with its opened secrets. Only what the declaration took at admission is in it, so nothing here
@@ -51,6 +53,45 @@ pub(super) fn execution_configuration(
         subagents: None,
         permissions: PermissionPolicy::Allow,
     }
+}
+
+/// What joins a configuration after its admission: the native history, and ids.
+const LATER: usize = 64 * 1024;
+
+/// The largest member of a configuration that no frame carries with the tokens and the history that join it later (RP-4); none if
+/// it fits. One that does not could never be prepared, so it is refused at admission.
+pub(crate) fn misfit(frozen: &SessionConfiguration, provider_key: &Secret) -> Option<&'static str> {
+    let secrets = ConfigurationSecrets {
+        provider_key: Some(provider_key.clone()),
+        environment: None,
+    };
+    let configuration = execution_configuration(frozen, History::Fresh, secrets);
+    let bearer = |server: &&McpServer| matches!(&server.transport, McpTransport::Http { credential, .. } if credential.is_some());
+    let bearers = configuration.mcp.iter().filter(bearer).count();
+    let nobody = Binding {
+        session: SessionId::NEVER,
+        environment: None,
+        id: BindingId::NEVER,
+        epoch: 1,
+    };
+    let request = Request::prepare(nobody, PrepareId::NEVER, configuration);
+    // A character of a token may be escaped.
+    let later = LATER.saturating_add(bearers.saturating_mul(2 * MAX_BEARER + 256));
+    let frame = CoreFrame::Request(Box::new(request)).encode();
+    if frame.is_ok_and(|text| text.len().saturating_add(later) <= limits::TEXT_FRAME) {
+        return None;
+    }
+    let size = |text: serde_json::Result<String>| text.map_or(usize::MAX, |text| text.len());
+    let instructions = size(serde_json::to_string(&frozen.agent.instructions));
+    let tools = size(serde_json::to_string(&frozen.agent.tools));
+    let parameters = frozen.harness_config.as_str().len();
+    Some(if instructions >= tools.max(parameters) {
+        "agent.instructions"
+    } else if tools >= parameters {
+        "agent.tools"
+    } else {
+        "x_agents_core.harness_config"
+    })
 }
 
 /// The declared MCP servers; the Runtime resolves them (RP-10.14).

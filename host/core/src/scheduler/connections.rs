@@ -2,70 +2,140 @@
 //! and the binding of the Environment that it serves (state-machines 4.1 row 4).
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use domain::ConnectionId;
 use domain::binding::Binding;
 use domain::configuration::EnvironmentConfiguration;
+use domain::environment::Observe;
 use domain::run::{self, HarnessId, RefusalCode};
+use domain::{BindingId, ConnectionId};
 use protocol::wire::CloseReason;
-use store::StoreError;
-use store::units::environment::AckRelease;
-use tokio_util::task::TaskTracker;
+use store::units::environment::{AckRelease, ObserveConnection};
+use store::{StoreError, WriteError};
+use tokio::sync::Semaphore;
 
-use super::Shared;
 use super::facts::WORKSPACE;
+use super::tasks::Tasks;
+use super::{Shared, again};
 use crate::peer::{Answer, Peer};
 
-/// Releases and bindings that were not acknowledged are sent again at least this often while their device is connected.
+/// Releases and bindings that were not acknowledged are sent again at least this often while their device is connected, and
+/// what the store says of connections is compared with those that are here.
 const PERIOD: Duration = Duration::from_secs(5);
+/// Releases that wait for one Runtime's answer at a time: fewer than Core may ask it at once, so that work goes on meanwhile.
+const RELEASES: usize = 8;
+const _: () = assert!(RELEASES * 2 <= protocol::wire::limits::OUTSTANDING);
+/// Environments of one page.
+const PAGE: u32 = 100;
 
-/// How far the Runtimes on their connections are told what they serve.
-type Greetings = Arc<Mutex<HashMap<ConnectionId, Greeting>>>;
-
-enum Greeting {
-    UnderWay,
-    Done,
+/// What is under way on the connections of one ownership.
+#[derive(Clone, Default)]
+pub(super) struct Talks {
+    /// Environments that are bound as soon as their Runtime is here.
+    greetings: Tasks<ConnectionId>,
+    /// One release of a binding on one connection (RP-6.3).
+    releases: Tasks<(ConnectionId, BindingId)>,
 }
 
-fn lock(greetings: &Greetings) -> MutexGuard<'_, HashMap<ConnectionId, Greeting>> {
-    greetings.lock().unwrap_or_else(PoisonError::into_inner)
+/// A connection and how far it has been told what it serves.
+struct Known {
+    greeted: Arc<AtomicBool>,
+    releases: Arc<Semaphore>,
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Self {
+            greeted: Arc::default(),
+            releases: Arc::new(Semaphore::new(RELEASES)),
+        }
+    }
 }
 
 /// Runs until the ownership ends.
-pub(super) async fn run(shared: Arc<Shared>) {
+pub(super) async fn run(shared: Arc<Shared>, talks: Talks) {
     let mut changes = shared.peers.changes();
     let mut period = tokio::time::interval(PERIOD);
     period.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let tasks = TaskTracker::new();
-    let greetings = Greetings::default();
+    let mut known: HashMap<ConnectionId, Known> = HashMap::new();
     loop {
-        tokio::select! {
+        let due = tokio::select! {
             () = shared.stop.cancelled() => return,
-            _ = period.tick() => {}
-            () = shared.connect.notified() => {}
-            changed = changes.changed() => if changed.is_err() { return },
+            _ = period.tick() => true,
+            () = shared.connect.notified() => false,
+            changed = changes.changed() => {
+                if changed.is_err() { return }
+                false
+            }
+        };
+        if due && let Err(error) = close_what_is_gone(&shared).await {
+            tracing::warn!(%error, "connections could not be compared with what is stored of them");
         }
         if let Err(error) = wake_engine_host(&shared).await {
             tracing::warn!(%error, "the releases of the shared Runtime could not be read");
         }
         let connected = shared.peers.connected();
-        lock(&greetings)
-            .retain(|known, _| connected.iter().any(|peer| peer.connection() == *known));
+        known.retain(|known, _| connected.iter().any(|peer| peer.connection() == *known));
         for peer in connected {
-            let (shared, greetings) = (shared.clone(), greetings.clone());
+            let known = known.entry(peer.connection()).or_default();
+            greet(&shared, &talks, &peer, known);
+            let (shared, talks) = (shared.clone(), talks.clone());
+            let places = known.releases.clone();
             // A stuck Runtime delays no other (SC-3.5).
-            tasks.spawn(async move {
-                if let Err(error) = attend(&shared, &*peer, &greetings).await {
-                    tracing::warn!(device = %peer.device(), %error, "a connected Runtime could not be looked after");
+            tokio::spawn(async move {
+                if let Err(error) = release_owed(&shared, &talks, &peer, &places).await {
+                    tracing::warn!(device = %peer.device(), %error, "releases could not be read");
                 }
             });
         }
         // Whatever waited for a device looks again.
         shared.scan.notify_one();
         shared.initialize.notify_one();
+    }
+}
+
+/// The end of a connection is recorded once, by its socket. Where that was lost, the connection is not here and the store says
+/// that it is (SC-9.1, C3).
+async fn close_what_is_gone(shared: &Shared) -> Result<(), StoreError> {
+    let mut after = None;
+    loop {
+        let page = shared
+            .store
+            .read()
+            .environments_observed(after, PAGE)
+            .await?;
+        let Some(last) = page.last() else {
+            return Ok(());
+        };
+        after = Some(last.session_id);
+        for environment in page {
+            let seen = environment.observation;
+            let here = seen
+                .connection_id
+                .is_some_and(|connection| shared.peers.is_here(connection));
+            if here {
+                continue;
+            }
+            let session = environment.session_id;
+            let observe = Observe::Lost {
+                generation: seen.generation,
+                revision: seen.revision + 1,
+            };
+            match shared
+                .store
+                .write(ObserveConnection { session, observe })
+                .await
+            {
+                Ok(_) => tracing::warn!(%session, "a connection has ended unrecorded"),
+                Err(WriteError::Refused(_)) => {}
+                Err(WriteError::Store(error)) if error.is_of_these_rows() => {
+                    tracing::error!(%session, %error, "the end of a connection cannot be recorded");
+                }
+                Err(WriteError::Store(error)) => return Err(error),
+            }
+        }
     }
 }
 
@@ -79,27 +149,51 @@ async fn wake_engine_host(shared: &Shared) -> Result<(), StoreError> {
     Ok(())
 }
 
-async fn attend(shared: &Shared, peer: &dyn Peer, greetings: &Greetings) -> Result<(), StoreError> {
+/// Binds what a Runtime serves, once; asked again in the next period as long as that did not do.
+fn greet(shared: &Arc<Shared>, talks: &Talks, peer: &Arc<dyn Peer>, known: &Known) {
+    if known.greeted.load(Ordering::Relaxed) {
+        return;
+    }
+    let (shared, peer, greeted) = (shared.clone(), peer.clone(), known.greeted.clone());
+    talks.greetings.begin(peer.connection(), async move {
+        match bind_all(&shared, &*peer).await {
+            Ok(done) => greeted.store(done, Ordering::Relaxed),
+            Err(error) => {
+                tracing::warn!(device = %peer.device(), %error, "a Runtime could not be told what it serves");
+            }
+        }
+    });
+}
+
+/// Sends what a Runtime owes, each once at a time and a few at a time.
+async fn release_owed(
+    shared: &Arc<Shared>,
+    talks: &Talks,
+    peer: &Arc<dyn Peer>,
+    places: &Arc<Semaphore>,
+) -> Result<(), StoreError> {
     for owed in shared.store.read().releases(peer.device()).await? {
-        release(shared, peer, &owed).await;
+        let (shared, peer, places) = (shared.clone(), peer.clone(), places.clone());
+        talks
+            .releases
+            .begin((peer.connection(), owed.id), async move {
+                let closed = peer.closed();
+                tokio::select! {
+                    () = shared.stop.cancelled() => {}
+                    () = closed.cancelled() => {}
+                    () = async {
+                        // Never closed.
+                        let _place = places.acquire().await;
+                        release(&shared, &*peer, &owed).await;
+                    } => {}
+                }
+            });
     }
-    let connection = peer.connection();
-    if let Entry::Vacant(first) = lock(greetings).entry(connection) {
-        first.insert(Greeting::UnderWay);
-    } else {
-        return Ok(());
-    }
-    let greeted = greet(shared, peer).await;
-    match greeted {
-        Ok(true) => lock(greetings).insert(connection, Greeting::Done),
-        // Asked again in the next period, as long as it is connected.
-        Ok(false) | Err(_) => lock(greetings).remove(&connection),
-    };
-    greeted.map(drop)
+    Ok(())
 }
 
 /// Binds the Environment that a Runtime serves; whether all is done.
-async fn greet(shared: &Shared, peer: &dyn Peer) -> Result<bool, StoreError> {
+async fn bind_all(shared: &Shared, peer: &dyn Peer) -> Result<bool, StoreError> {
     let mut bound = true;
     for binding in shared.store.read().bindings(peer.device()).await? {
         if binding.environment_id.is_some() {
@@ -129,7 +223,7 @@ async fn release(shared: &Shared, peer: &dyn Peer, owed: &Binding) {
                 binding: owed.id,
                 epoch: owed.epoch,
             };
-            if let Err(error) = shared.store.write(unit).await {
+            if let Err(error) = again::write(shared, unit).await {
                 tracing::warn!(%session, %error, "an acknowledged release was not stored; it is sent again");
             }
         }

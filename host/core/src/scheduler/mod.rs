@@ -8,6 +8,7 @@
 //! - [`authorize`]: the Credentials of its MCP servers, opened and renewed before a preparation;
 //! - [`connections`]: what a Runtime is told as soon as it connects: releases it owes, the binding of its Environment;
 //! - [`initialize`]: the one preparation of an Environment; [`allocate`]: hosted compute; [`sweep`]: deleted Sessions;
+//! - [`tasks`]: at most one task for each thing, and loops that outlive a fault;
 //! - [`engine_host`]: the one Runtime for Sessions without an Environment.
 
 mod actor;
@@ -28,6 +29,7 @@ mod ownership;
 mod perform;
 mod slots;
 mod sweep;
+mod tasks;
 #[cfg(test)]
 mod tests;
 mod tick;
@@ -48,6 +50,7 @@ use actors::Actors;
 use authorize::Authorizer;
 use slots::Slots;
 
+pub(crate) use configuration::misfit;
 pub use engine_host::{EngineHost, EngineHostSettings};
 pub use hosting::{Hosting, NotHosting};
 pub use ownership::{Ownership, Scheduler, SchedulerSettings, run};

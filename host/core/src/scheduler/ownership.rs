@@ -1,11 +1,14 @@
 //! The execution lease and what hangs on it (SC-2, SC-10, state-machines 1.15).
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use blobs::Blobs;
 use domain::lease::Authority;
-use domain::{InstallationId, OwnerId, time};
+use domain::{AllocationId, InstallationId, OwnerId, time};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use store::units::recovery::RecoverSession;
 use store::{Acquired, LeaseToken, Store, StoreError, WriteError};
 use tokio::sync::watch;
@@ -16,8 +19,11 @@ use url::Url;
 
 use super::actors::Actors;
 use super::authorize::Authorizer;
+use super::connections::Talks;
 use super::engine_host::EngineHost;
+use super::initialize::BUDGET;
 use super::slots::Slots;
+use super::tasks::{AFTER_A_FAULT, Tasks, keep};
 use super::{Shared, allocate, connections, initialize, sweep, tick};
 use crate::deployment::Deployment;
 use crate::issuers::Issuers;
@@ -92,6 +98,8 @@ pub async fn run(
         issuers,
         settings,
     } = scheduler;
+    // They outlive each ownership, and the next one begins meanwhile.
+    let calls = Tasks::default();
     while !stop.is_cancelled() {
         let acquired = store.acquire_lease(settings.owner, Authority::Folder).await;
         let token = match acquired {
@@ -127,7 +135,18 @@ pub async fn run(
             allocate: tokio::sync::Notify::new(),
             connect: tokio::sync::Notify::new(),
         });
-        own(&shared, token, &settings, &owned, &stop).await;
+        let owning = own(&shared, &calls, token, &settings, &owned, &stop);
+        if AssertUnwindSafe(owning).catch_unwind().await.is_err() {
+            // Nobody would work under a lease that is still renewed.
+            tracing::error!(
+                epoch = token.epoch.0,
+                "execution failed; it is given up and begins again"
+            );
+            shared.stop.cancel();
+            store.abandon_lease(token);
+            owned.send_replace(None);
+            idle(&stop).await;
+        }
     }
 }
 
@@ -141,6 +160,7 @@ async fn idle(stop: &CancellationToken) {
 /// One ownership, from recovery to its end.
 async fn own(
     shared: &Arc<Shared>,
+    calls: &Tasks<AllocationId>,
     token: LeaseToken,
     settings: &SchedulerSettings,
     owned: &watch::Sender<Option<LeaseToken>>,
@@ -159,14 +179,7 @@ async fn own(
     }
     owned.send_replace(Some(token));
     let actors = Arc::new(Actors::default());
-    let loops = TaskTracker::new();
-    loops.spawn(tick::run(shared.clone(), actors.clone()));
-    loops.spawn(connections::run(shared.clone()));
-    loops.spawn(initialize::run(shared.clone()));
-    loops.spawn(allocate::run(shared.clone()));
-    loops.spawn(sweep::run(shared.clone()));
-    loops.close();
-
+    let loops = loops(shared, &actors, calls);
     let ended = async {
         actors.ended().await;
         loops.wait().await;
@@ -190,6 +203,10 @@ async fn own(
     shared.stop.cancel();
     // A native call that goes on for longer is left alone: its record is fenced, and the next owner looks at what it did.
     let until = until.max(Instant::now() + LAST);
+    let ended = async {
+        ended.await;
+        calls.ended().await;
+    };
     if tokio::time::timeout_at(until, ended).await.is_err() {
         tracing::warn!(
             "calls to the provider are still under way; the next start looks at what they did"
@@ -215,6 +232,40 @@ async fn own(
     }
     owned.send_replace(None);
     renewal.abort();
+}
+
+/// Starts the loops of one ownership, each kept alive to its end.
+fn loops(shared: &Arc<Shared>, actors: &Arc<Actors>, calls: &Tasks<AllocationId>) -> TaskTracker {
+    let loops = TaskTracker::new();
+    let (attempts, talks) = (Tasks::default(), Talks::default());
+    let start = |name, begin: Box<dyn Fn(Arc<Shared>) -> BoxFuture<'static, ()> + Send + Sync>| {
+        let shared = shared.clone();
+        loops.spawn(async move {
+            let stop = shared.stop.clone();
+            keep(name, &stop, AFTER_A_FAULT, || begin(shared.clone())).await;
+        });
+    };
+    let actors = actors.clone();
+    start(
+        "tick",
+        Box::new(move |shared| tick::run(shared, actors.clone()).boxed()),
+    );
+    start(
+        "connections",
+        Box::new(move |shared| connections::run(shared, talks.clone()).boxed()),
+    );
+    start(
+        "initialize",
+        Box::new(move |shared| initialize::run(shared, attempts.clone(), BUDGET).boxed()),
+    );
+    let calls = calls.clone();
+    start(
+        "allocate",
+        Box::new(move |shared| allocate::run(shared, calls.clone()).boxed()),
+    );
+    start("sweep", Box::new(|shared| sweep::run(shared).boxed()));
+    loops.close();
+    loops
 }
 
 /// Lets what is in flight end by itself for a while (SC-2.9). New work is not begun: `draining` is already cancelled.
@@ -260,6 +311,8 @@ pub(super) async fn renew(
     period: Duration,
     margin: Duration,
 ) {
+    // Whatever ends this task ends the ownership.
+    let lost = lost.drop_guard();
     let mut lease = store.lease();
     let (mut renewed, mut pause) = (Instant::now(), period);
     loop {
@@ -287,5 +340,5 @@ pub(super) async fn renew(
         }
     }
     store.abandon_lease(token);
-    lost.cancel();
+    drop(lost);
 }

@@ -51,26 +51,40 @@ pub(super) async fn run(shared: Arc<Shared>, actors: Arc<Actors>) {
     }
 }
 
-/// Settles what is due, before devices and slots are looked at (ENV-250).
-async fn expire(shared: &Shared) -> Result<(), StoreError> {
-    for due in shared.store.read().due_reservations(DUE).await? {
-        let unit = ExpireReservation {
-            session: due.session,
-            reservation: due.reservation,
+/// Settles what is due, before devices and slots are looked at (ENV-250). What cannot be settled now takes nobody's place: the
+/// scan goes on behind it (SC-3.1).
+pub(super) async fn expire(shared: &Shared) -> Result<(), StoreError> {
+    let (mut settled, mut after) = (0, None);
+    loop {
+        let page = shared.store.read().due_reservations(after, DUE).await?;
+        let Some(last) = page.last().copied() else {
+            return Ok(());
         };
-        match shared.store.write(unit).await {
-            Ok(Expired::Now) => tracing::info!(session = %due.session, "input expired"),
-            Ok(Expired::NotDue | Expired::Locked) => {}
-            Err(WriteError::Store(error)) if error.is_of_these_rows() => {
-                tracing::error!(session = %due.session, %error, "input cannot expire");
+        after = Some(last);
+        for due in page {
+            if settled == DUE {
+                return Ok(());
             }
-            Err(WriteError::Store(error)) => return Err(error),
-            Err(WriteError::Refused(refusal)) => {
-                tracing::error!(session = %due.session, ?refusal, "an expiry was refused");
+            let unit = ExpireReservation {
+                session: due.session,
+                reservation: due.reservation,
+            };
+            match shared.store.write(unit).await {
+                Ok(Expired::Now) => {
+                    tracing::info!(session = %due.session, "input expired");
+                    settled += 1;
+                }
+                Ok(Expired::NotDue | Expired::Locked) => {}
+                Err(WriteError::Store(error)) if error.is_of_these_rows() => {
+                    tracing::error!(session = %due.session, %error, "input cannot expire");
+                }
+                Err(WriteError::Store(error)) => return Err(error),
+                Err(WriteError::Refused(refusal)) => {
+                    tracing::error!(session = %due.session, ?refusal, "an expiry was refused");
+                }
             }
         }
     }
-    Ok(())
 }
 
 /// Where each scan goes on; it moves before readiness is known, so an offline Runtime blocks nobody (SC-4.4).
@@ -85,19 +99,33 @@ async fn scan(shared: &Arc<Shared>, actors: &Arc<Actors>, cursors: &mut Cursors)
     if shared.draining.is_cancelled() {
         return;
     }
-    if let Err(error) = scan_inputs(shared, actors, cursors).await {
+    let inputs = scan_inputs(shared, cursors).await.unwrap_or_else(|error| {
         tracing::warn!(%error, "pending input could not be scanned");
-    }
-    if let Err(error) = scan_turns(shared, actors, cursors).await {
+        Vec::new()
+    });
+    let turns = scan_turns(shared, cursors).await.unwrap_or_else(|error| {
         tracing::warn!(%error, "queued Turns could not be scanned");
+        Vec::new()
+    });
+    // In turns, so that neither kind takes every free place (scheduler 3).
+    for session in alternating(inputs, turns) {
+        actors.wake(shared, session);
     }
 }
 
-async fn scan_inputs(
-    shared: &Arc<Shared>,
-    actors: &Arc<Actors>,
-    cursors: &mut Cursors,
-) -> Result<(), StoreError> {
+/// One of each, as long as both last.
+fn alternating(one: Vec<SessionId>, other: Vec<SessionId>) -> impl Iterator<Item = SessionId> {
+    let (mut one, mut other) = (one.into_iter(), other.into_iter());
+    std::iter::from_fn(move || {
+        let pair = [one.next(), other.next()];
+        pair.iter().any(Option::is_some).then_some(pair)
+    })
+    .flatten()
+    .flatten()
+}
+
+/// A page of Sessions with pending input.
+async fn scan_inputs(shared: &Shared, cursors: &mut Cursors) -> Result<Vec<SessionId>, StoreError> {
     let mut page = shared
         .store
         .read()
@@ -110,20 +138,14 @@ async fn scan_inputs(
         .last()
         .filter(|_| page.len() == CANDIDATES as usize)
         .map(|last| last.session);
-    for input in page {
-        actors.wake(shared, input.session);
-    }
-    Ok(())
+    Ok(page.into_iter().map(|input| input.session).collect())
 }
 
-async fn scan_turns(
-    shared: &Arc<Shared>,
-    actors: &Arc<Actors>,
-    cursors: &mut Cursors,
-) -> Result<(), StoreError> {
+/// A page of Sessions with a queued Turn.
+async fn scan_turns(shared: &Shared, cursors: &mut Cursors) -> Result<Vec<SessionId>, StoreError> {
     // Without a place nothing can begin, however much waits; the place that is freed asks for this scan (SC-3.4).
     if !shared.slots.has_place() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let places = u32::try_from(shared.slots.places()).unwrap_or(CANDIDATES);
     let most = places.saturating_mul(PER_PLACE).min(CANDIDATES);
@@ -132,10 +154,7 @@ async fn scan_turns(
         page = shared.store.read().queued_turns(None, most).await?;
     }
     cursors.turn = page.last().copied().filter(|_| page.len() == most as usize);
-    for turn in page {
-        actors.wake(shared, turn.session);
-    }
-    Ok(())
+    Ok(page.into_iter().map(|turn| turn.session).collect())
 }
 
 /// A claimed Turn whose task ended all the same is settled by the next one: without it, only a restart would (SC-10.1).
@@ -157,4 +176,23 @@ async fn scan_claims(
         actors.ensure(shared, session);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neither_kind_of_work_comes_behind_all_of_the_other() {
+        let id = |n| SessionId::new(uuid::Uuid::from_u128(n));
+        let woken = |one: &[u128], other: &[u128]| -> Vec<u128> {
+            let ids = |all: &[u128]| all.iter().map(|n| id(*n)).collect();
+            alternating(ids(one), ids(other))
+                .map(|session| session.uuid().as_u128())
+                .collect()
+        };
+        assert_eq!(woken(&[1, 2, 3], &[11]), [1, 11, 2, 3]);
+        assert_eq!(woken(&[], &[11, 12]), [11, 12]);
+        assert_eq!(woken(&[1], &[11, 12]), [1, 11, 12]);
+    }
 }

@@ -13,7 +13,69 @@ fn refused(text: &str) -> (String, Option<String>) {
 
 /// The canonical form.
 fn identity(text: &str) -> String {
-    serde_json::to_string(&parse(text).unwrap()).unwrap()
+    serde_json::to_string(&parse(text).unwrap().identity()).unwrap()
+}
+
+#[test]
+fn a_creation_that_names_nothing_is_compared_by_what_it_comes_to() {
+    // W-IDEM-6, S-ADM-2
+    let with = |agent: &str, more: &str| {
+        identity(&format!(
+            r#"{{"environment":{{"type":"none"}},"input":"hi","agent":{{"model":"m"{agent}}}{more}}}"#
+        ))
+    };
+    let plain = with("", "");
+    for same in [
+        r#","text":null"#,
+        r#","text":{}"#,
+        r#","text":{"verbosity":null}"#,
+        r#","text":{"verbosity":"medium"}"#,
+        r#","text":{"format":{"type":"text"}}"#,
+        r#","tools":null"#,
+        r#","tools":[]"#,
+        r#","service_tier":null"#,
+        r#","service_tier":"auto""#,
+        r#","instructions":null"#,
+        r#","reasoning":null"#,
+        r#","reasoning":{"effort":null}"#,
+        r#","multi_agent":null"#,
+    ] {
+        assert_eq!(with(same, ""), plain, "{same}");
+    }
+    let empty = r#","metadata":{},"vault_ids":[],"x_agents_core":null"#;
+    assert_eq!(with("", empty), plain);
+    for other in [
+        r#","text":{"verbosity":"low"}"#,
+        r#","instructions":"x""#,
+        r#","tools":[{"type":"tool_search"}]"#,
+    ] {
+        assert_ne!(with(other, ""), plain, "{other}");
+    }
+    // What names something that may change is compared as sent.
+    let server = |credential: &str| {
+        format!(
+            r#","tools":[{{"type":"mcp","server_label":"l","transport":{{"type":"http","server_url":"https://h/"}}{credential}}}]"#
+        )
+    };
+    let verbosities = [r#","text":null"#, ""];
+    for (agent, more) in [
+        (String::new(), r#","agent_id":"a""#),
+        (String::new(), r#","vault_ids":["v"]"#),
+        (String::new(), r#","x_agents_core":{"harness_config":{}}"#),
+        (r#","x_agents_core":{"harness":"h"}"#.to_owned(), ""),
+        (server(r#","credential_id":"c""#), ""),
+    ] {
+        let [one, other] = verbosities.map(|text| with(&format!("{agent}{text}"), more));
+        assert_ne!(one, other, "{agent}{more}");
+    }
+    let [one, other] = verbosities.map(|text| with(&format!("{}{text}", server("")), ""));
+    assert_eq!(one, other);
+    let [one, other] = verbosities.map(|text| {
+        identity(&format!(
+            r#"{{"input":"hi","agent":{{"model":"m"{text}}}}}"#
+        ))
+    });
+    assert_ne!(one, other, "hosted");
 }
 
 #[test]

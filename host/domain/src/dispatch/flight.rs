@@ -130,8 +130,13 @@ impl Flight {
             .as_ref()
             .filter(|claimed| claimed.run == self.run)
         else {
-            // Somebody with more right ended the Turn; a Run that may live is told so (D30).
-            return (vec![Effect::Abandon(self.run), Effect::Read], Next::Over);
+            // Somebody with more right ended the Turn; a Run that may live is told so (D30), and an Executor that waits for one
+            // is free again (SC-7.4).
+            let told = match self.stage {
+                Stage::Claimed => Effect::Release(self.prepare),
+                _ => Effect::Abandon(self.run),
+            };
+            return (vec![told, Effect::Read], Next::Over);
         };
         if peer.is_none_or(|peer| peer.connection != self.connection) {
             return stay(self.lost());
@@ -182,8 +187,11 @@ impl Flight {
                 self.stage = Stage::Sent;
                 vec![Effect::Read]
             }
-            (Stage::Asked, StartAnswer::Unsent) => {
-                self.finish(Ending::Failed(TurnFailure::DeviceDisconnected))
+            // Certainly nothing runs, and the admission has its time left: it is given back (SC-7.4).
+            (Stage::Asked, StartAnswer::Unsent(cause)) => {
+                let mut effects = vec![Effect::Release(self.prepare)];
+                effects.extend(self.finish(Ending::Failed(cause.failure())));
+                effects
             }
             (Stage::Asked | Stage::Sent, StartAnswer::Started) => self.running(),
             (Stage::Asked | Stage::Sent, StartAnswer::Rejected) if self.cancel_sent.is_some() => {

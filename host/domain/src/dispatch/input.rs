@@ -122,13 +122,32 @@ pub enum StartAnswer {
     /// Handed to the socket.
     Sent,
     /// Certainly not handed over.
-    Unsent,
+    Unsent(Unsent),
     /// The Runtime has moved the preparation to the Run.
     Started,
     /// Certainly nothing runs (RP-10.7).
     Rejected,
     /// The socket lives, but no answer came in time, or one that tells nothing: a Run may live (RP-17.1).
     Unknown,
+}
+
+/// Why a start was not handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unsent {
+    /// The socket is gone or takes nothing any more.
+    Peer,
+    /// What had to be sent could not be read, or cannot be sent to anybody.
+    Content,
+}
+
+impl Unsent {
+    /// The cause that its Turn fails with.
+    pub fn failure(self) -> TurnFailure {
+        match self {
+            Self::Peer => TurnFailure::DeviceDisconnected,
+            Self::Content => TurnFailure::PreparationStartFailed,
+        }
+    }
 }
 
 /// Answer to a message or a result.

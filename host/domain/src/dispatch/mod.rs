@@ -20,7 +20,7 @@ mod view;
 pub use ending::{Ending, RunEnd};
 pub use input::{
     BindAnswer, CancelAnswer, Capture, ClaimAnswer, DeliveryAnswer, Effect, Input, JournalFault,
-    PrepareAnswer, SettleAnswer, StartAnswer,
+    PrepareAnswer, SettleAnswer, StartAnswer, Unsent,
 };
 pub use machine::{CANCEL_CONFIRMATION, Dispatch, Fresh, Phase};
 pub use needs::needs;

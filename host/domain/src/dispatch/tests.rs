@@ -430,6 +430,34 @@ fn a_start_without_an_answer_fails_the_turn_and_tells_the_runtime() {
     );
 }
 
+// SC-7.4: whatever ends a Turn before its Run was asked for gives the Executor back, on whichever way.
+#[test]
+fn an_end_before_the_start_was_sent_gives_the_executor_back() {
+    for (why, cause) in [
+        (Unsent::Peer, TurnFailure::DeviceDisconnected),
+        (Unsent::Content, TurnFailure::PreparationStartFailed),
+    ] {
+        let mut world = World::hosted();
+        let prepare = PrepareId::new(id(world.serial + 2));
+        let run = world.claimed();
+        world.read();
+        assert_eq!(
+            world.feed(Input::Start(StartAnswer::Unsent(why))),
+            [Effect::Release(prepare), failed(run, cause)]
+        );
+    }
+    // Somebody with more right ended the Turn.
+    let mut world = World::hosted();
+    let prepare = PrepareId::new(id(world.serial + 2));
+    world.claimed();
+    world.work.claimed = None;
+    assert_eq!(world.read(), [Effect::Release(prepare), Effect::Read]);
+    let mut world = World::hosted();
+    let run = world.sent();
+    world.work.claimed = None;
+    assert_eq!(world.read(), [Effect::Abandon(run), Effect::Read]);
+}
+
 // 4.7: the cause tells how far it got.
 #[test]
 fn a_lost_peer_leaves_the_cause_of_its_stage() {
@@ -438,14 +466,6 @@ fn a_lost_peer_leaves_the_cause_of_its_stage() {
     let lost = Input::PeerLost(world.connection());
     assert_eq!(
         world.feed(lost.clone()),
-        [failed(run, TurnFailure::DeviceDisconnected)]
-    );
-
-    world = World::hosted();
-    let run = world.claimed();
-    world.read();
-    assert_eq!(
-        world.feed(Input::Start(StartAnswer::Unsent)),
         [failed(run, TurnFailure::DeviceDisconnected)]
     );
 

@@ -3,6 +3,7 @@
 use super::{Batch, BatchKind, Receipt, ReceiptTarget, ResultInput};
 use crate::call::{Answer, CallState, ResultOutput};
 use crate::changes::{Context, Decided, Write};
+use crate::content::{MAX_START_INPUT, start_bytes};
 use crate::draft::Draft;
 use crate::environment::{EnvironmentKind, EnvironmentStatus};
 use crate::event::Cause;
@@ -217,6 +218,10 @@ fn messages_to(
         Some(turn) if !turn.is_capturing() => {
             if turn.cancel.is_some() {
                 return Err(Refusal::TurnState { final_: false }); // D5
+            }
+            let whole = turn.start_bytes.saturating_add(start_bytes(&messages));
+            if turn.state == turn::TurnState::Queued && whole > MAX_START_INPUT {
+                return Err(Refusal::TooMuchWaits);
             }
             let turn_id = turn.id;
             turn::join(draft, batch_id, messages, cx); // T6, T7

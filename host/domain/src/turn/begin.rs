@@ -2,6 +2,7 @@
 
 use super::{Turn, TurnSnapshot, TurnState, TurnStatus};
 use crate::changes::Context;
+use crate::content::start_bytes;
 use crate::draft::Draft;
 use crate::event::{Cause, EventPayload, TurnEvent};
 use crate::input::{Delivery, Input};
@@ -33,6 +34,7 @@ pub(crate) fn begin(
         output_items: 0,
         run_seq: 0,
         never_began: false,
+        start_bytes: start_bytes(&messages),
     };
     draft.state.turn = Some(turn);
     draft.state.inputs.clear();
@@ -83,6 +85,15 @@ pub(crate) fn join(
     cx: &mut Context<'_>,
 ) {
     draft.touch(cx.now);
+    // A Run that was asked for begins without them (D6).
+    if let Some(turn) = draft
+        .state
+        .turn
+        .as_mut()
+        .filter(|turn| turn.state == TurnState::Queued)
+    {
+        turn.start_bytes = turn.start_bytes.saturating_add(start_bytes(&messages));
+    }
     for item in add_messages(draft, batch_id, messages, Delivery::Stored, cx) {
         draft.event(EventPayload::ItemAdded { item });
     }

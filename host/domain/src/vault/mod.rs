@@ -12,7 +12,9 @@ use crate::{CredentialId, Timestamp, VaultId};
 
 pub use auth::{AuthSecrets, AuthView, RefreshSecrets, RefreshView, TokenMethod};
 pub use parse::{CredentialCreation, VaultCreation};
-pub use refresh::{EXCHANGE_WITHIN, Exchange, Grant, NoGrant, Readiness, Unusable, readiness};
+pub use refresh::{
+    EXCHANGE_WITHIN, Exchange, Grant, MAX_BEARER, NoGrant, Readiness, Unusable, readiness,
+};
 pub use replace::{AuthPatch, RefreshPatch, ReplaceFault};
 pub use select::{SelectFault, echoed, select};
 

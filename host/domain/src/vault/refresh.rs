@@ -17,7 +17,7 @@ pub const EXCHANGE_WITHIN: Duration = Duration::from_secs(20);
 const UNCERTAIN_AFTER: Duration = Duration::from_secs(45);
 
 /// Longest bearer token in bytes.
-const MAX_BEARER: usize = 16 * 1024;
+pub const MAX_BEARER: usize = 16 * 1024;
 
 /// What a stored credential takes before its server gets it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::{
 
 use domain::{
     BindingId, FrameId, SessionId,
-    run::{Binding, ExecutionConfiguration},
+    run::{Binding, ExecutionConfiguration, RefusalCode},
 };
 use machine::process::Spawner;
 use protocol::{
@@ -174,4 +174,19 @@ async fn an_export_answers_before_the_release_that_ends_it() {
     let answer = next_answer(&mut told).await;
     assert_eq!(answer, (released, Answer::Ok(Proof::HomeRemoved)));
     life.await.unwrap();
+}
+
+// RP-5.1: each question has its answer, also when Core asks again before the first one was done.
+#[tokio::test]
+async fn a_release_that_is_asked_again_answers_the_earlier_question() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut task, mut told) = task(folder.path()).await;
+    let (first, order) = release(task.binding);
+    task.obey(order).await;
+    let (second, order) = release(task.binding);
+    task.obey(order).await;
+    assert_eq!(task.releasing, Some((second, true)));
+    let refused = Answer::Rejected(RefusalCode::Busy.into());
+    assert_eq!(next_answer(&mut told).await, (first, refused));
+    assert!(told.try_recv().is_err());
 }

@@ -120,7 +120,10 @@ impl Task {
 
     fn release(&mut self, id: FrameId, remove_home: bool) {
         tracing::info!(session = %self.binding.session, remove_home, "a binding is released");
-        self.releasing = Some((id, remove_home));
+        if let Some((earlier, _)) = self.releasing.replace((id, remove_home)) {
+            // The later one gets the answer; each question has one (RP-5.1).
+            self.reject(earlier, RefusalCode::Busy);
+        }
         self.waiting = None;
         self.exports.abort_all();
         self.close_executor(None);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::{
     DeviceId, EnvironmentId, ReservationId, SessionId, Timestamp, TurnId, allocation::Allocation,
-    binding::Binding, session::receipt_wait,
+    binding::Binding, environment::Environment, session::receipt_wait,
 };
 use sqlx::{
     Any, Row,
@@ -26,6 +26,8 @@ pub struct DueReservation {
     pub session: SessionId,
     /// The reservation.
     pub reservation: ReservationId,
+    /// Its deadline; with the id the cursor.
+    pub deadline: Timestamp,
 }
 
 /// A Session with pending input.
@@ -104,22 +106,30 @@ impl Reader<'_> {
         count_column(&row, "allocations", "live")
     }
 
-    /// Reservations past their deadline at statement time, at most `limit` (SC-3.1).
+    /// Reservations past their deadline at statement time, behind a cursor, oldest deadline first, at most `limit` (SC-3.1).
     ///
     /// # Errors
     /// What the database says.
-    pub async fn due_reservations(&self, limit: u32) -> Result<Vec<DueReservation>, StoreError> {
+    pub async fn due_reservations(
+        &self,
+        after: Option<DueReservation>,
+        limit: u32,
+    ) -> Result<Vec<DueReservation>, StoreError> {
         let now = self.store.now().await?;
+        let (at, id) = behind_both(after.map(|due| (due.deadline, due.reservation)));
         let query = sqlx::query(
-            "SELECT session_id, id FROM reservations WHERE state = 'pending' AND deadline <= $1 \
-             ORDER BY deadline, id LIMIT $2",
+            "SELECT session_id, id, deadline FROM reservations WHERE state = 'pending' AND deadline <= $1 \
+             AND (deadline, id) > ($2, $3) ORDER BY deadline, id LIMIT $4",
         )
         .bind(now.millis())
+        .bind(at)
+        .bind(id)
         .bind(i64::from(limit));
         self.page(query, |row| {
             Ok(DueReservation {
                 session: id_column(row, "reservations", "session_id")?,
                 reservation: id_column(row, "reservations", "id")?,
+                deadline: Timestamp::from_millis(row.try_get("deadline")?),
             })
         })
         .await
@@ -278,6 +288,43 @@ impl Reader<'_> {
         .await
     }
 
+    /// Environments whose initialization was begun and is not over, behind a cursor, at most `limit` (SC-8.5).
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn environments_begun(
+        &self,
+        after: Option<SessionId>,
+        limit: u32,
+    ) -> Result<Vec<EnvironmentWork>, StoreError> {
+        self.environments(
+            "SELECT session_id, id FROM environments WHERE initialization = 'running' \
+             AND status NOT IN ('failed', 'expired') AND session_id > $1 ORDER BY session_id LIMIT $2",
+            after,
+            limit,
+        )
+        .await
+    }
+
+    /// Environments that were last seen with a socket, those of deleted Sessions included, behind a cursor, at most `limit`.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn environments_observed(
+        &self,
+        after: Option<SessionId>,
+        limit: u32,
+    ) -> Result<Vec<Environment>, StoreError> {
+        let query = sqlx::query(
+            "SELECT body FROM environments WHERE connection IN ('registered', 'connected') \
+             AND session_id > $1 ORDER BY session_id LIMIT $2",
+        )
+        .bind(behind(after))
+        .bind(i64::from(limit));
+        self.page(query, |row| json_column(row, "environments", "body"))
+            .await
+    }
+
     /// Live hosted Environments without an allocation, behind a cursor, at most `limit` (A1).
     ///
     /// # Errors
@@ -301,7 +348,7 @@ impl Reader<'_> {
     async fn environments(
         &self,
         sql: &'static str,
-        after: Option<EnvironmentId>,
+        after: Option<impl ToString>,
         limit: u32,
     ) -> Result<Vec<EnvironmentWork>, StoreError> {
         let query = sqlx::query(sql).bind(behind(after)).bind(i64::from(limit));

@@ -126,7 +126,7 @@ both! {
         let initial = fixture.create(Placement::OpenaiHosted, &["one"]).await;
         let later = fixture.create(Placement::OpenaiHosted, &[]).await;
         let Admission::Waits { reservation_id } = fixture.send(later, &["two"], Some("k")).await else { panic!("stored") };
-        assert!(fixture.store.read().due_reservations(32).await.unwrap().is_empty());
+        assert!(fixture.store.read().due_reservations(None, 32).await.unwrap().is_empty());
         let early = ExpireReservation { session: later, reservation: reservation_id };
         assert_eq!(fixture.write(early).await, Expired::NotDue);
         move_clock(&fixture.store, Duration::from_secs(301)).await.unwrap();
@@ -138,7 +138,7 @@ both! {
         };
         let refused = fixture.write(berth_store::units::reservation::Promote { session: later, promote }).await;
         assert!(matches!(refused, domain::reservation::Promotion::Refused(_)), "{refused:?}");
-        let due = fixture.store.read().due_reservations(32).await.unwrap();
+        let due = fixture.store.read().due_reservations(None, 32).await.unwrap();
         assert_eq!(due.len(), 2);
         for row in due {
             assert_eq!(fixture.write(ExpireReservation { session: row.session, reservation: row.reservation }).await, Expired::Now);

@@ -55,6 +55,14 @@ const CHOSEN: &[(&str, &str)] = &[
         "UNION SELECT session_id FROM environments",
         "environments_to_recover",
     ),
+    (
+        "FROM environments WHERE initialization",
+        "environments_to_recover",
+    ),
+    (
+        "FROM environments WHERE connection",
+        "environments_to_recover",
+    ),
     // There are two, and either holds no more than what lives.
     (
         "SELECT count(*) AS held FROM allocations",

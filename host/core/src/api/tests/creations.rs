@@ -1,5 +1,7 @@
 //! Every public row that makes a resource, under an `Idempotency-Key` (`wire.md` 10, WB-4, F20): generated from the route table.
 
+use std::sync::atomic::Ordering;
+
 use futures_util::future::join_all;
 use store::testing::TestDatabase;
 
@@ -203,4 +205,49 @@ fn the_document_names_the_key_where_it_counts() {
         }
     }
     assert_eq!(named, 9);
+}
+
+#[tokio::test]
+async fn a_creation_hears_of_the_first_thing_that_is_wrong() {
+    // S-SES-7: model, then Vaults, then harness and admission, then what this service can do at all
+    let fixture = Fixture::on(TestDatabase::sqlite()).await;
+    fixture.default_model().await;
+    fixture.core.hosts.store(false, Ordering::SeqCst);
+    let none = r#""environment":{"type":"none"},"input":"x","#;
+    let bundle = r#""x_agents_core":{"model_provider":{"protocol":"responses","base_url":"https://h/v1","api_key":"k"}},"#;
+    let vault = r#""vault_ids":["v"],"#;
+    let harness = r#""agent":{"model":"m","x_agents_core":{"harness":"nobody"}}"#;
+    let loud = r#""agent":{"model":"m","text":{"verbosity":"high"}}"#;
+    for (body, status, param) in [
+        (
+            format!("{none}{bundle}{vault}{harness}"),
+            400,
+            Some("x_agents_core.model_provider"),
+        ),
+        (format!("{none}{vault}{harness}"), 404, None),
+        (
+            format!("{none}{harness}"),
+            400,
+            Some("agent.x_agents_core.harness"),
+        ),
+        (format!("{bundle}{vault}{harness}"), 404, None),
+        (
+            format!("{bundle}{harness}"),
+            400,
+            Some("agent.x_agents_core.harness"),
+        ),
+        (loud.to_owned(), 400, Some("agent.text.verbosity")),
+        (r#""agent":{"model":"m"}"#.to_owned(), 503, None),
+    ] {
+        let answer = fixture
+            .post("/v1/agents/sessions", &format!("{{{body}}}"))
+            .await;
+        let error = &answer.json()["error"];
+        assert_eq!(
+            (answer.status, error["param"].as_str()),
+            (status, param),
+            "{body}: {}",
+            answer.body
+        );
+    }
 }

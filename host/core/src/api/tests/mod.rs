@@ -16,3 +16,4 @@ mod streams;
 mod templates;
 mod text;
 mod vaults;
+mod waits;

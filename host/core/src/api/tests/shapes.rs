@@ -297,7 +297,7 @@ async fn a_waiting_request_hears_the_outcome_of_its_reservation(database: TestDa
                 .core
                 .store
                 .read()
-                .due_reservations(32)
+                .due_reservations(None, 32)
                 .await
                 .unwrap();
             if let Some(due) = due.first() {

@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use axum::body::Body;
+use axum::http::StatusCode;
 use http_body_util::BodyExt;
 use store::testing::TestDatabase;
 use tokio::time::timeout;
 
 use super::fixture::{CORE_KEY, Fixture, read};
+use crate::api::sessions::View;
+use crate::api::stream;
 
 const NONE: &str = r#"{"environment":{"type":"none"},"input":"hi","stream":true}"#;
 const CANCEL: &str = r#"{"events":[{"type":"agent.session.input.cancel"}]}"#;
@@ -269,4 +272,135 @@ async fn a_drain_shows_the_last_events_then_ends_streams_and_refuses_new_ones(
         (refused.status, refused.json()["error"]["code"].as_str()),
         (503, Some("stream_unavailable"))
     );
+}
+
+both!(a_room_that_was_made_late_misses_nothing);
+async fn a_room_that_was_made_late_misses_nothing(database: TestDatabase) {
+    // S-LS-1, S-LS-2, S-DEL-2, F10: what is committed between the look at a Session and the room of its stream woke nobody.
+    let fixture = Fixture::on(database).await;
+    fixture.default_model().await;
+    let open = async |record: store::read::SessionRecord| {
+        let seen = record.last_event;
+        let room = fixture.core.hub.enter(View::of(record).base, seen);
+        let (core, key) = (fixture.core.clone(), fixture.key_id);
+        let opened = stream::open(core, room, seen, stream::Mode::Live, key, StatusCode::OK);
+        opened.await.0.into_body()
+    };
+    let find = async |session: &str| {
+        let found = fixture.core.store.read();
+        let found = found.session(fixture.project, session.parse().unwrap());
+        found.await.unwrap().unwrap()
+    };
+    let session = fixture
+        .session(r#"{"environment":{"type":"none"},"input":"hi"}"#)
+        .await;
+    let record = find(&session).await;
+    let path = format!("/v1/agents/sessions/{session}");
+    let said = fixture.post(&format!("{path}/events"), MESSAGE).await;
+    assert_eq!(said.status, 202);
+    let mut body = open(record).await;
+    assert_eq!(chunk(&mut body).await.unwrap(), ": connected\n\n");
+    let (name, _) = event(&chunk(&mut body).await.unwrap());
+    assert_eq!(name, "agent.session.turn.item.added");
+
+    let session = fixture.session("{}").await;
+    let record = find(&session).await;
+    let path = format!("/v1/agents/sessions/{session}");
+    let deleted = fixture
+        .send("DELETE", &path, Some(&fixture.key), None)
+        .await;
+    assert_eq!(deleted.status, 200);
+    let mut body = open(record).await;
+    if let Some(opening) = chunk(&mut body).await {
+        assert_eq!(opening, ": connected\n\n");
+        assert_eq!(chunk(&mut body).await, None);
+    }
+}
+
+both!(a_drain_refuses_streams_before_it_writes_anything);
+async fn a_drain_refuses_streams_before_it_writes_anything(database: TestDatabase) {
+    // W-ORDER-6, E503-03, F20: the client sends again by itself.
+    let fixture = Fixture::on(database).await;
+    fixture.default_model().await;
+    let session = fixture.session("{}").await;
+    let before = fixture.dump().await;
+    fixture.core.stop.cancel();
+    let live = format!("/v1/agents/sessions/{session}/events");
+    for (method, path, body) in [
+        ("POST", "/v1/agents/sessions", Some(NONE)),
+        ("GET", &live, None),
+    ] {
+        let refused = fixture.send(method, path, Some(&fixture.key), body).await;
+        let code = refused.json()["error"]["code"].clone();
+        assert_eq!((refused.status, code), (503, "stream_unavailable".into()));
+    }
+    assert_eq!(fixture.dump().await, before);
+    // A stream that was refused by nothing else is opened though the drain has begun: what was committed is shown.
+    fixture.core.drained.cancel();
+    let record = fixture.core.store.read();
+    let record = record
+        .session(fixture.project, session.parse().unwrap())
+        .await
+        .unwrap()
+        .unwrap();
+    let room = fixture.core.hub.enter(View::of(record).base, 0);
+    let mode = stream::Mode::Creation {
+        turn: None,
+        admitted: false,
+    };
+    let (core, key) = (fixture.core.clone(), fixture.key_id);
+    let mut body = stream::open(core, room, 0, mode, key, StatusCode::CREATED)
+        .await
+        .0
+        .into_body();
+    assert_eq!(chunk(&mut body).await.unwrap(), ": connected\n\n");
+    let (name, _) = event(&chunk(&mut body).await.unwrap());
+    assert_eq!(name, "agent.session.created");
+    assert_eq!(chunk(&mut body).await, None);
+}
+
+#[tokio::test]
+async fn a_read_that_fails_ends_no_stream() {
+    // S-LS-2, S-CS-2: the client would take it for the end.
+    let fixture = Fixture::on(TestDatabase::sqlite()).await;
+    fixture.default_model().await;
+    let session = fixture
+        .session(r#"{"environment":{"type":"none"},"input":"hi"}"#)
+        .await;
+    let live = format!("/v1/agents/sessions/{session}/events");
+    let answer = fixture.open("GET", &live, Some(&fixture.key), None, &[]);
+    let mut body = answer.await.into_body();
+    assert_eq!(fixture.post(&live, MESSAGE).await.status, 202);
+    let hide = "ALTER TABLE events RENAME TO hidden";
+    fixture.database.execute(hide).await.unwrap();
+    assert_eq!(chunk(&mut body).await.unwrap(), ": connected\n\n");
+    let mend = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let show = "ALTER TABLE hidden RENAME TO events";
+        fixture.database.execute(show).await.unwrap();
+    };
+    let (next, ()) = tokio::join!(chunk(&mut body), mend);
+    assert_eq!(event(&next.unwrap()).0, "agent.session.turn.item.added");
+}
+
+both!(a_stream_that_lost_events_says_so);
+async fn a_stream_that_lost_events_says_so(database: TestDatabase) {
+    // S-SSE-2, S-LS-3, S-CS-2: old deltas are trimmed, whoever still had to be sent them.
+    let fixture = Fixture::on(database).await;
+    fixture.default_model().await;
+    let path = "/v1/agents/sessions";
+    let answer = fixture.open("POST", path, Some(&fixture.key), Some(NONE), &[]);
+    let mut body = answer.await.into_body();
+    let trim = "DELETE FROM events WHERE number = 3";
+    fixture.database.execute(trim).await.unwrap();
+    assert_eq!(chunk(&mut body).await.unwrap(), ": connected\n\n");
+    for name in ["agent.session.created", "agent.session.turn.created"] {
+        assert_eq!(event(&chunk(&mut body).await.unwrap()).0, name);
+    }
+    let (name, interrupted) = event(&chunk(&mut body).await.unwrap());
+    assert_eq!(
+        (name.as_str(), interrupted["error"]["code"].as_str()),
+        ("error", Some("stream_interrupted"))
+    );
+    assert_eq!(chunk(&mut body).await, None);
 }

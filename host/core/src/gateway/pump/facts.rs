@@ -231,7 +231,8 @@ impl Pump {
             generation,
             revision: self.revision + 1,
         };
-        // Without the lease this is refused, and the next owner's recovery closes the observation (C5).
+        // Without the lease this is refused, and the next owner's recovery closes the observation (C5). What is lost otherwise,
+        // the scheduler finds: this socket is not here any more.
         if let Err(error) = self
             .gateway
             .settings

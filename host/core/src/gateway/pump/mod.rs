@@ -79,6 +79,7 @@ pub(in crate::gateway) async fn run(
         },
     };
     let (facts, found) = mpsc::unbounded_channel();
+    let here = Here::new(gateway.clone(), connection);
     let pump = Pump {
         end: CoreEnd::new(settings, Moment(0)),
         gateway,
@@ -98,6 +99,23 @@ pub(in crate::gateway) async fn run(
         closing: None,
     };
     pump.live(sink, stream, found, owner).await;
+    drop(here);
+}
+
+/// The socket's place among those that are here; a panic of its pump gives it back, too.
+struct Here(Arc<Gateway>, ConnectionId);
+
+impl Here {
+    fn new(gateway: Arc<Gateway>, connection: ConnectionId) -> Self {
+        gateway.here().insert(connection);
+        Self(gateway, connection)
+    }
+}
+
+impl Drop for Here {
+    fn drop(&mut self) {
+        self.0.here().remove(&self.1);
+    }
 }
 
 impl Pump {

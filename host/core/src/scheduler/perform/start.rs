@@ -1,6 +1,6 @@
 //! The right to run a Turn, and its start: the one effect that is never repeated (I17).
 
-use domain::dispatch::{ClaimAnswer, Input, Waiting};
+use domain::dispatch::{ClaimAnswer, Input, StartAnswer, Unsent, Waiting};
 use domain::input::Delivery as Stored;
 use domain::lease::Epoch;
 use domain::reservation::{self, Promotion};
@@ -98,12 +98,12 @@ impl Actor {
         run: RunId,
         turn: TurnId,
     ) -> Vec<Input> {
-        use domain::dispatch::StartAnswer::Unsent;
+        let unsent = |why| vec![Input::Start(StartAnswer::Unsent(why))];
         let (Some(peer), Some(binding)) = (
             self.peer.clone(),
             self.facts.as_ref().and_then(Facts::binding),
         ) else {
-            return vec![Input::Start(Unsent)];
+            return unsent(Unsent::Peer);
         };
         // Nothing is sent yet, so nothing is decided by a database that does not answer at once.
         let store = &self.shared.store;
@@ -120,7 +120,7 @@ impl Actor {
             }
         };
         let Some(input) = input else {
-            return vec![Input::Start(Unsent)];
+            return unsent(Unsent::Content);
         };
         self.preparing = None;
         let feed = peer.start(

@@ -41,6 +41,10 @@ impl Peers for Nobody {
         Vec::new()
     }
 
+    fn is_here(&self, _: ConnectionId) -> bool {
+        false
+    }
+
     fn changes(&self) -> watch::Receiver<u64> {
         self.0.subscribe()
     }

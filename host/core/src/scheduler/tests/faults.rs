@@ -79,10 +79,10 @@ async fn a_run_goes_on_when_the_server_cuts_every_connection() {
 }
 
 /// Makes a unit fail until it has been tried in vain, by a fault in a table that it writes.
-struct Fault(&'static str, u32, u32);
+pub(super) struct Fault(&'static str, u32, u32);
 
 impl Fault {
-    async fn of(scene: &Scene, unit: &'static str, table: &str) -> Self {
+    pub(super) async fn of(scene: &Scene, unit: &'static str, table: &str) -> Self {
         let counted = |outcome| scene.units.count(unit, outcome);
         let fault = Self(unit, counted(Failed), counted(Committed));
         scene.break_writes(table).await;
@@ -90,7 +90,7 @@ impl Fault {
     }
 
     /// It was tried, and is done once it can be.
-    async fn passes(self, scene: &Scene) {
+    pub(super) async fn passes(self, scene: &Scene) {
         scene.until_unit(self.0, Failed, self.1).await;
         assert_eq!(scene.units.count(self.0, Committed), self.2, "{}", self.0);
         scene.mend_writes().await;
@@ -98,7 +98,7 @@ impl Fault {
     }
 }
 
-fn call() -> Item {
+pub(super) fn call() -> Item {
     Item {
         key: "call".into(),
         body: ItemBody::FunctionCall(FunctionCall {

@@ -376,3 +376,42 @@ async fn a_lost_create_without_a_fence_stays_open() {
     stop.cancel();
     timeout(SOON, running).await.expect("it drains").unwrap();
 }
+
+/// SC-3.5: nobody else owns execution after a lost lease, so the next ownership waits for no native call; and the call that goes
+/// on is the only one for its allocation (SP-3.5).
+#[tokio::test(flavor = "multi_thread")]
+async fn a_native_call_keeps_no_next_ownership_waiting() {
+    let api = Fixture::on(store::testing::TestDatabase::sqlite()).await;
+    api.default_model().await;
+    let store = api.core.store.clone();
+    let provider = Arc::new(Scripted::default());
+    *provider.stands.0.lock().unwrap() = true;
+    let hosting = hosting(provider.clone(), &store).await;
+    let stop = CancellationToken::new();
+    let scheduler = scheduler(&api, Some(hosting), &stop).await;
+    let (owned, mut ownership) = watch::channel(None);
+    let running = tokio::spawn(run(scheduler, owned, stop.clone()));
+    let session = api.session(HOSTED).await;
+    let begun = async {
+        while !provider.creating.load(Ordering::SeqCst) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(SOON, begun).await.expect("the create begins");
+    let first = ownership.borrow().expect("it owns");
+    store.abandon_lease(first);
+    let again = ownership.wait_for(|token| token.is_some_and(|token| token != first));
+    timeout(SOON, again).await.expect("it owns again").unwrap();
+    assert_eq!(
+        phase(&state(&store, &session).await),
+        Some(AllocationPhase::Creating)
+    );
+    provider.go_on();
+    until(&store, &session, |state| {
+        phase(state) == Some(AllocationPhase::Running)
+    })
+    .await;
+    assert_eq!(provider.creates.load(Ordering::SeqCst), 1);
+    stop.cancel();
+    timeout(SOON, running).await.expect("it drains").unwrap();
+}

@@ -1,11 +1,15 @@
 //! The scheduler over a real store and a scripted Runtime.
 
 mod binding;
+mod connections;
 mod core;
 mod faults;
+mod frames;
 mod hosting;
+mod initialize;
 mod ownership;
 mod runs;
 mod runtime;
 mod scene;
 mod sweep;
+mod tick;

@@ -8,6 +8,7 @@ use store::testing::TestDatabase;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use super::faults::call;
 use super::runtime::{Heard, SOON, cancelled, message};
 use super::scene::Scene;
 use crate::peer::{Answer, RunSignal};
@@ -141,4 +142,94 @@ async fn queued_sessions_without_a_runtime_keep_no_task() {
     timeout(SOON, none).await.expect("every task ends");
     scene.stop.cancel();
     timeout(SOON, actors.ended()).await.unwrap();
+}
+
+// SC-7.4: the Executor that was ready for a start that never left is free for the next Turn, and so is the place.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_cannot_be_sent_gives_its_executor_back() {
+    for signal in [RunSignal::NotSent, RunSignal::TooLong] {
+        let mut scene = Scene::on(TestDatabase::sqlite(), true).await;
+        let running = scene.run(1);
+        let path = scene.session("one").await;
+        let run = scene.started().await;
+        run.signal(signal).await;
+        scene
+            .hear(|heard| matches!(heard, Heard::ReleasePreparation).then_some(()))
+            .await;
+        scene.until_turn(&path, "failed").await;
+        scene.say(&path, "again").await;
+        let next = scene.started().await;
+        next.begin().await;
+        next.done(TurnStatus::Completed).await;
+        scene.until_turn(&path, "completed").await;
+        scene.end(running).await;
+    }
+}
+
+// SC-3.3, I29: a hint is worth one period and no more. From input to release, each step is found without one.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_step_is_found_without_hints() {
+    let mut scene = Scene::on(TestDatabase::sqlite(), true).await;
+    scene.api.core.store.lose_hints();
+    let running = scene.run(1);
+    let path = scene.session("one").await;
+    let run = scene.started().await;
+    let later = scene.session("two").await;
+    run.begin().await;
+    scene.say(&path, "more").await;
+    let input = |heard| match heard {
+        Heard::Input(_, answer) => Some(answer),
+        _ => None,
+    };
+    let answer = scene.hear(input).await;
+    answer.send(Answer::Done(())).unwrap();
+    scene.cancel(&path).await;
+    let receipt = |heard| match heard {
+        Heard::Cancel(_, receipt) => Some(receipt),
+        _ => None,
+    };
+    let receipt = scene.hear(receipt).await;
+    receipt.send(cancelled()).unwrap();
+    scene.until_turn(&path, "cancelled").await;
+
+    let mut run = scene.started().await;
+    run.begin().await;
+    run.report(EventBody::ItemStarted(call())).await;
+    scene.until_turn(&later, "waiting").await;
+    let turn = scene.turn(&later).await["id"].as_str().unwrap().to_owned();
+    let result = format!(
+        r#"{{"type":"agent.session.input.tool_result","turn_id":"{turn}","call_id":"c","success":true,"output":"1"}}"#
+    );
+    scene.send(&later, &result).await;
+    let applied = |heard| match heard {
+        Heard::Result(answer) => Some(answer),
+        _ => None,
+    };
+    scene.hear(applied).await.send(Answer::Done(())).unwrap();
+    run.done(TurnStatus::Failed).await;
+    scene.until_turn(&later, "failed").await;
+    let key = scene.api.key.clone();
+    let deleted = scene.api.send("DELETE", &later, Some(&key), None).await;
+    assert_eq!(deleted.status, 200, "{}", deleted.body);
+    let release = |heard| match heard {
+        Heard::Release(_, answer) => Some(answer),
+        _ => None,
+    };
+    scene.hear(release).await.send(Answer::Done(())).unwrap();
+
+    let (session, runtime) = scene.hosted().await;
+    scene.connect(&runtime);
+    let step = |heard| match heard {
+        Heard::Initialize(_, answer) => Some(answer),
+        _ => None,
+    };
+    scene.hear(step).await.send(Answer::Done(())).unwrap();
+    let path = format!("/v1/agents/sessions/{session}");
+    let said = scene.saying(&path, "hosted");
+    let run = scene.started().await;
+    run.begin().await;
+    run.done(TurnStatus::Failed).await;
+    timeout(SOON, said).await.expect("it is taken").unwrap();
+    scene.until_turn(&path, "failed").await;
+    scene.end(running).await;
 }

@@ -25,17 +25,22 @@ use crate::peer::{
 /// What Core said, with the place for the answer where there is one. An answer that is dropped is an unknown one.
 #[derive(Debug)]
 pub(super) enum Heard {
+    Prepare(Box<ExecutionConfiguration>),
     Start(Run),
     Input(String, oneshot::Sender<Answer<()>>),
     Result(oneshot::Sender<Answer<()>>),
     Cancel(CancelReason, oneshot::Sender<Answer<CancelProof>>),
     Acknowledged(RunId, u64),
+    Initialize(DeviceId, oneshot::Sender<Answer<()>>),
+    ReleasePreparation,
+    Release(Binding, oneshot::Sender<Answer<()>>),
 }
 
 /// A Run that was asked for.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) id: RunId,
+    pub(super) input: Vec<InputMessage>,
     signals: mpsc::Sender<RunSignal>,
     seq: u64,
 }
@@ -203,7 +208,13 @@ impl Peer for Runtime {
         async { Answer::Done(()) }.boxed()
     }
 
-    fn prepare(&self, _: Binding, _: PrepareId, _: Box<ExecutionConfiguration>) -> PrepareFeed {
+    fn prepare(
+        &self,
+        _: Binding,
+        _: PrepareId,
+        configuration: Box<ExecutionConfiguration>,
+    ) -> PrepareFeed {
+        self.tell(Heard::Prepare(configuration));
         let (sender, feed) = mpsc::channel(1);
         let ready = PrepareState::Ready {
             executor_id: ExecutorId::new(Uuid::new_v4()),
@@ -219,12 +230,15 @@ impl Peer for Runtime {
         feed
     }
 
-    fn release_preparation(&self, _: Binding, _: PrepareId) {}
+    fn release_preparation(&self, _: Binding, _: PrepareId) {
+        self.tell(Heard::ReleasePreparation);
+    }
 
     fn start(&self, _: Binding, start: Start) -> RunFeed {
         let (signals, feed) = mpsc::channel(4);
         self.tell(Heard::Start(Run {
             id: start.run,
+            input: start.input,
             signals,
             seq: 1,
         }));
@@ -257,34 +271,44 @@ impl Peer for Runtime {
     }
 
     fn initialize(&self, _: Binding, _: InitStep, _: Option<Vec<u8>>) -> BoxFuture<'_, Answer<()>> {
-        async { Answer::Done(()) }.boxed()
+        self.asked(|answer| Heard::Initialize(self.device, answer))
     }
 
     fn export(&self, _: Binding, _: Vec<HaveFile>) -> ExportFeed {
         mpsc::channel(1).1
     }
 
-    fn release(&self, _: Binding, _: bool) -> BoxFuture<'_, Answer<()>> {
-        async { Answer::Done(()) }.boxed()
+    fn release(&self, binding: Binding, _: bool) -> BoxFuture<'_, Answer<()>> {
+        self.asked(|answer| Heard::Release(binding, answer))
     }
 }
 
-/// The connections of this Core: at most one.
+/// The connections of this Core.
 #[derive(Debug)]
 pub(super) struct Connections {
-    pub(super) runtime: Option<Arc<Runtime>>,
+    pub(super) runtimes: Mutex<Vec<Arc<Runtime>>>,
     pub(super) changes: watch::Sender<u64>,
+}
+
+impl Connections {
+    fn all(&self) -> Vec<Arc<Runtime>> {
+        self.runtimes.lock().unwrap().clone()
+    }
 }
 
 impl Peers for Connections {
     fn of(&self, device: DeviceId) -> Option<Arc<dyn Peer>> {
-        let runtime = self.runtime.clone()?;
-        (device == runtime.device).then_some(runtime as Arc<dyn Peer>)
+        let found = self.all().into_iter().find(|one| one.device == device);
+        found.map(|runtime| runtime as Arc<dyn Peer>)
     }
 
     fn connected(&self) -> Vec<Arc<dyn Peer>> {
-        let peer = |runtime: &Arc<Runtime>| runtime.clone() as Arc<dyn Peer>;
-        self.runtime.iter().map(peer).collect()
+        let peer = |runtime| runtime as Arc<dyn Peer>;
+        self.all().into_iter().map(peer).collect()
+    }
+
+    fn is_here(&self, connection: ConnectionId) -> bool {
+        self.all().iter().any(|one| one.connection == connection)
     }
 
     fn changes(&self) -> watch::Receiver<u64> {
@@ -292,7 +316,7 @@ impl Peers for Connections {
     }
 
     fn close(&self, _: DeviceId, reason: CloseReason) {
-        if let Some(runtime) = &self.runtime {
+        for runtime in self.all() {
             runtime.close(reason);
         }
     }

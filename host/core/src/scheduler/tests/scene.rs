@@ -5,15 +5,22 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use axum::body::Body;
+use axum::http::Request;
 use blobs::Blobs;
+use domain::allocation::{Reserve, Reserved};
+use domain::environment::Observe;
 use domain::lease::Authority;
-use domain::{DeviceId, Digest, OwnerId};
+use domain::run::Binding;
+use domain::{DeviceId, Digest, OwnerId, SessionId, SessionState};
 use machine::sandbox::Sandboxes;
 use serde_json::Value;
 use store::metrics::{UnitOutcome, WriteObserver};
 use store::testing::TestDatabase;
+use store::units::allocation::ReserveAllocation;
 use store::units::device::PutSharedDevice;
-use store::{Acquired, Dialect, LeaseToken, Store};
+use store::units::environment::ObserveConnection;
+use store::{Acquired, Dialect, LeaseToken, Parts as Whole, Store};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -23,8 +30,9 @@ use uuid::Uuid;
 use super::runtime::{Connections, Heard, Run, Runtime, SOON};
 use crate::api::tests::fixture::Fixture;
 use crate::deployment::{Deployment, Parts};
+use crate::http::accept::Answer as _;
 use crate::issuers::{IssuerSettings, Issuers};
-use crate::peer::Peers;
+use crate::peer::{Answer, Peer, Peers};
 use crate::plugins::Shelf;
 use crate::provider_memory::Records;
 use crate::scheduler::authorize::Authorizer;
@@ -56,6 +64,7 @@ pub(super) struct Scene {
     pub(super) heard: mpsc::UnboundedReceiver<Heard>,
     pub(super) device: DeviceId,
     pub(super) token: LeaseToken,
+    heard_in: mpsc::UnboundedSender<Heard>,
     peers: Arc<Connections>,
     owner: OwnerId,
     deployment: Arc<Deployment>,
@@ -105,14 +114,15 @@ impl Scene {
             .unwrap();
         let deployment = deployment(&api).await;
         let (heard_in, heard) = mpsc::unbounded_channel();
-        let runtime = connected.then(|| Arc::new(Runtime::new(device, heard_in)));
+        let runtime = connected.then(|| Arc::new(Runtime::new(device, heard_in.clone())));
         Self {
             units,
             heard,
             device,
             token,
+            heard_in,
             peers: Arc::new(Connections {
-                runtime,
+                runtimes: Mutex::new(runtime.into_iter().collect()),
                 changes: watch::channel(0).0,
             }),
             owner,
@@ -124,7 +134,8 @@ impl Scene {
 
     /// The shared Runtime, which is connected.
     pub(super) fn runtime(&self) -> Arc<Runtime> {
-        self.peers.runtime.clone().expect("a Runtime")
+        let runtimes = self.peers.runtimes.lock().unwrap();
+        runtimes.first().cloned().expect("a Runtime")
     }
 
     fn folder(&self) -> &Path {
@@ -211,6 +222,79 @@ impl Scene {
         format!("/v1/agents/sessions/{id}")
     }
 
+    /// Makes a hosted Session whose machine was seen connected and bound, and its Runtime, which is not among the connections.
+    pub(super) async fn hosted(&self) -> (SessionId, Arc<Runtime>) {
+        let store = &self.api.core.store;
+        let session = self
+            .api
+            .session(r#"{"environment":{"type":"openai_hosted"}}"#);
+        let session: SessionId = session.await.parse().unwrap();
+        let device = DeviceId::new(Uuid::new_v4());
+        let reserve = Reserve {
+            provider: "scripted".into(),
+            plugin: None,
+            generation: 1,
+            device_id: device,
+            credential: Digest::of(device.to_string().as_bytes()),
+        };
+        let unit = ReserveAllocation {
+            session,
+            reserve,
+            limit: None,
+        };
+        assert!(matches!(store.write(unit).await, Ok(Reserved::Now(_))));
+        let runtime = Arc::new(Runtime::new(device, self.heard_in.clone()));
+        let registered = Observe::Registered {
+            connection_id: runtime.connection(),
+            key_id: None,
+        };
+        let connected = Observe::Connected {
+            generation: 1,
+            revision: 1,
+        };
+        for observe in [registered, connected] {
+            let unit = ObserveConnection { session, observe };
+            store.write(unit).await.unwrap();
+        }
+        let binding = self.state(session).await.binding.unwrap();
+        let authority = Binding {
+            session,
+            environment: binding.environment_id,
+            id: binding.id,
+            epoch: binding.epoch,
+        };
+        let bound = runtime.bind(authority, "test".parse().unwrap(), None);
+        assert_eq!(bound.await, Answer::Done(()));
+        (session, runtime)
+    }
+
+    /// Its connection is here.
+    pub(super) fn connect(&self, runtime: &Arc<Runtime>) {
+        self.peers.runtimes.lock().unwrap().push(runtime.clone());
+        self.change();
+    }
+
+    /// Something changed about connections.
+    pub(super) fn change(&self) {
+        self.peers.changes.send_modify(|count| *count += 1);
+    }
+
+    pub(super) async fn state(&self, session: SessionId) -> SessionState {
+        let reader = self.api.core.store.read();
+        let state = reader.state(session, &Whole::whole()).await.unwrap();
+        state.expect("a Session")
+    }
+
+    /// Waits until a Session is in such a state.
+    pub(super) async fn until(&self, session: SessionId, holds: impl Fn(&SessionState) -> bool) {
+        let reached = async {
+            while !holds(&self.state(session).await) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(SOON, reached).await.expect("the state is reached");
+    }
+
     /// Sends one event, again while the database is away.
     pub(super) async fn send(&self, path: &str, event: &str) {
         let sent = async {
@@ -229,6 +313,24 @@ impl Scene {
 
     pub(super) async fn say(&self, path: &str, text: &str) {
         self.send(path, &format!(r#"{{"type":"agent.session.input.message","input":[{{"role":"user","content":[{{"type":"input_text","text":"{text}"}}]}}]}}"#)).await;
+    }
+
+    /// Says something that waits for its Turn.
+    pub(super) fn saying(&self, path: &str, text: &str) -> JoinHandle<()> {
+        let (api, key) = (self.api.api.clone(), self.api.key.clone());
+        let path = format!("{path}/events");
+        let body = format!(
+            r#"{{"events":[{{"type":"agent.session.input.message","input":[{{"role":"user","content":[{{"type":"input_text","text":"{text}"}}]}}]}}]}}"#
+        );
+        tokio::spawn(async move {
+            let request = Request::post(path)
+                .header("openai-beta", "agents=v1")
+                .header("authorization", format!("Bearer {key}"))
+                .header("content-type", "application/json")
+                .body(Body::from(body));
+            let answer = api.answer(request.unwrap()).await;
+            assert_eq!(answer.status(), 202);
+        })
     }
 
     pub(super) async fn cancel(&self, path: &str) {
