@@ -13,7 +13,7 @@ import pytest
 import berth
 from berth import until
 from conftest import client_of
-from test_crashes import TERMINAL, create, died, goes_on, native_starts, unless_it_dies
+from test_crashes import TERMINAL, armed, core, create, died, goes_on, native_starts, unless_it_dies
 from test_sessions import last_turn, settled
 
 MAKING = ["BeginCreate.before", "RecordAllocation.before", "RecordAllocation.after", "ObserveConnection.before", "ObserveConnection.after"]
@@ -21,17 +21,6 @@ GIVING_BACK = {
     "openai_hosted": ["FinishRelease.before", "FinishRelease.after"],
     "none": ["DeleteSession.before", "DeleteSession.after", "AckRelease.before", "AckRelease.after", "SweepDeleted.before", "SweepDeleted.after"],
 }
-
-
-@pytest.fixture
-def core(tmp_path, database, start_core):
-    return start_core(database, harnesses=berth.scripted_harness(tmp_path / "h"))
-
-
-def armed(server, point):
-    """The next start, whether the Core runs or has been killed."""
-    server.stop()
-    server.start(BERTH_CRASH_POINT=point)
 
 
 def again(core, key, placement="openai_hosted"):
