@@ -15,14 +15,14 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::deployment::{Deployment, Parts};
+use crate::deployment::{CHECK_EVERY, Deployment, Parts};
 use crate::gateway::{Gateway, GatewaySettings};
 use crate::issuers::{IssuerSettings, Issuers};
 use crate::peer::Peers;
 use crate::plugins::Shelf;
 use crate::provider_memory::Records;
 use crate::scheduler::engine_host::shared_device;
-use crate::scheduler::{self, EngineHost, EngineHostSettings, Scheduler, SchedulerSettings};
+use crate::scheduler::{self, EngineHost, EngineHostSettings, Scheduler, SchedulerSettings, keep};
 
 /// Folders of this half below the data folder.
 const ENGINE_HOST: &str = "engine-host";
@@ -126,8 +126,15 @@ impl Execution {
             memory: Arc::new(Records::new(store.clone())),
             installation,
             core_url: settings.runtime_url.to_string(),
+            program: settings.program.clone(),
+            check_every: CHECK_EVERY,
         };
         let deployment = Arc::new(Deployment::open(parts, hosts.clone()).await?);
+        let (watched, until) = (deployment.clone(), stop.clone());
+        tokio::spawn(async move {
+            let begin = || watched.clone().watch(until.clone());
+            keep("provider", &until, CHECK_EVERY, begin).await;
+        });
         // With SQLite the database is in the folder, and its Core the only one.
         let node = (store.dialect() == Dialect::Postgres).then_some(settings.owner);
         let engine_device = shared_device(installation, node);

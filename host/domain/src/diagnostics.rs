@@ -240,6 +240,63 @@ mod tests {
         of_session(&world.state()).unwrap()
     }
 
+    /// Every code; one that is new does not compile before it is in the list.
+    fn all() -> Vec<Code> {
+        let own = [
+            Code::HarnessError,
+            Code::ConnectionFailed { http_status: None },
+            Code::RuntimeDisconnected,
+            Code::RuntimePreparationFailed,
+            Code::ExecutionInterrupted,
+            Code::DeliveryUnconfirmed,
+            Code::InputRejected,
+            Code::ExecutorProtocolError,
+            Code::CoreStorageFailed,
+            Code::EnvironmentConnectionTimeout,
+            Code::EnvironmentUnavailable,
+            Code::EnvironmentProvisioningFailed {
+                step: None,
+                index: None,
+                exit_code: None,
+            },
+        ];
+        for code in own {
+            match code {
+                Code::HarnessError
+                | Code::Native(_)
+                | Code::ConnectionFailed { .. }
+                | Code::RuntimeDisconnected
+                | Code::RuntimePreparationFailed
+                | Code::ExecutionInterrupted
+                | Code::DeliveryUnconfirmed
+                | Code::InputRejected
+                | Code::ExecutorProtocolError
+                | Code::CoreStorageFailed
+                | Code::EnvironmentConnectionTimeout
+                | Code::EnvironmentUnavailable
+                | Code::EnvironmentProvisioningFailed { .. } => {}
+            }
+        }
+        let native = FailureCode::ALL.iter().copied().map(Code::Native);
+        own.into_iter().chain(native).collect()
+    }
+
+    // S-DIA-5: an operator who sees a code finds what it means.
+    #[test]
+    fn every_code_is_explained_to_operators() {
+        let page = include_str!("../../docs/operating.md");
+        let (_, page) = page
+            .split_once("## Why a Turn or a Session failed")
+            .unwrap();
+        for code in all() {
+            let name = format!("`{}`", code.as_str());
+            let explained = page
+                .lines()
+                .any(|line| line.starts_with('|') && line.contains(&name));
+            assert!(explained, "{name} is not in operating.md");
+        }
+    }
+
     #[test]
     fn turn_causes_have_their_codes() {
         // S-DIA-5

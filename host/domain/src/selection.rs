@@ -33,7 +33,8 @@ pub enum SelectionRefused {
     Held(u32),
 }
 
-/// Decides a change; none = it is what is chosen already. `held` counts sandboxes that are not released.
+/// Decides a change; none = it is what is chosen already. `renews`: it gives secrets, and nobody compares those. `held` counts
+/// sandboxes that are not released.
 ///
 /// # Errors
 /// [`SelectionRefused`]; a stale generation before anything else (SP-2.2).
@@ -41,12 +42,13 @@ pub fn select(
     current: &Selection,
     expected: u64,
     choice: Choice,
+    renews: bool,
     held: u32,
 ) -> Result<Option<Selection>, SelectionRefused> {
     if expected != current.generation {
         return Err(SelectionRefused::Stale(current.generation));
     }
-    if choice == current.choice {
+    if choice == current.choice && !renews {
         return Ok(None);
     }
     if choice.provider != current.choice.provider && held > 0 {
@@ -93,7 +95,7 @@ mod tests {
             (3, &settled, 9, Ok(Some(4))),
             (3, &choice(None, &[]), 0, Ok(Some(4))),
         ] {
-            let selected = select(&current, expected, wanted.clone(), held);
+            let selected = select(&current, expected, wanted.clone(), false, held);
             let selected = selected.map(|change| {
                 change.map(|change| {
                     assert_eq!(&change.choice, wanted);
@@ -102,5 +104,7 @@ mod tests {
             });
             assert_eq!(selected, result);
         }
+        let renewed = select(&current, 3, same, true, 9).unwrap();
+        assert_eq!(renewed.map(|change| change.generation), Some(4));
     }
 }

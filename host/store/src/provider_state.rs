@@ -97,23 +97,29 @@ impl Unit for PutProviderState {
             .await?;
             return Ok(());
         };
-        let owner = [provider.as_str(), scope.as_str(), key.as_str()];
-        let sealed = tx.keys.seal(
-            &Binding::new(Purpose::ProviderState, &owner),
-            value.expose(),
-        );
-        let now = tx.now().await?;
-        sqlx::query(
-            "INSERT INTO provider_state (provider, scope, key, sealed, updated_at) VALUES ($1, $2, $3, $4, $5) \
-             ON CONFLICT (provider, scope, key) DO UPDATE SET sealed = excluded.sealed, updated_at = excluded.updated_at",
-        )
-        .bind(provider.clone())
-        .bind(scope.clone())
-        .bind(key.clone())
-        .bind(sealed.map_err(StoreError::from)?)
-        .bind(now.millis())
-        .execute(&mut *tx.conn)
-        .await?;
-        Ok(())
+        put(tx, &self.key, value).await.map_err(UnitError::from)
     }
+}
+
+/// Stores a value.
+pub(crate) async fn put(tx: &mut Tx<'_>, at: &StateKey, value: &Secret) -> Result<(), StoreError> {
+    let (StateKey { provider, key, .. }, scope) = (at, at.scope());
+    let owner = [provider.as_str(), scope.as_str(), key.as_str()];
+    let sealed = tx.keys.seal(
+        &Binding::new(Purpose::ProviderState, &owner),
+        value.expose(),
+    )?;
+    let now = tx.now().await?;
+    sqlx::query(
+        "INSERT INTO provider_state (provider, scope, key, sealed, updated_at) VALUES ($1, $2, $3, $4, $5) \
+         ON CONFLICT (provider, scope, key) DO UPDATE SET sealed = excluded.sealed, updated_at = excluded.updated_at",
+    )
+    .bind(provider.clone())
+    .bind(scope.clone())
+    .bind(key.clone())
+    .bind(sealed)
+    .bind(now.millis())
+    .execute(&mut *tx.conn)
+    .await?;
+    Ok(())
 }

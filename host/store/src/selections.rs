@@ -1,5 +1,8 @@
 //! Which sandbox provider the deployment uses, and which it used (SP-2.1, SP-2.6).
 
+use std::collections::BTreeMap;
+
+use domain::Secret;
 use domain::selection::{Choice, Selection, SelectionRefused, select};
 use sqlx::{Row, any::AnyRow};
 
@@ -8,6 +11,7 @@ use crate::{
     convert::{count_column, int, json_column, to_json},
     error::{StoreError, UnitError},
     provenance::{Administrator, Operation, audit},
+    provider_state::{self, StateKey},
     tx::Tx,
     unit::Unit,
 };
@@ -56,6 +60,8 @@ pub struct SelectProvider {
     pub expected: u64,
     /// What is wanted, already judged by the provider (SP-2.3).
     pub choice: Choice,
+    /// Its secret settings, by the names under which the provider's host remembers them.
+    pub secrets: BTreeMap<String, Secret>,
     /// Who.
     pub by: Administrator,
 }
@@ -69,7 +75,8 @@ impl Unit for SelectProvider {
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Selection, UnitError<SelectionRefused>> {
         let current = current(&mut *tx.conn).await?;
         let held = unreleased(&mut *tx.conn).await?;
-        let change = select(&current, self.expected, self.choice.clone(), held)
+        let renews = !self.secrets.is_empty();
+        let change = select(&current, self.expected, self.choice.clone(), renews, held)
             .map_err(UnitError::Refused)?;
         let Some(change) = change else {
             return Ok(current);
@@ -90,6 +97,25 @@ impl Unit for SelectProvider {
             return Err(UnitError::Refused(SelectionRefused::Stale(
                 change.generation,
             )));
+        }
+        if let (Some(former), 0) = (&current.choice.provider, held) {
+            // Nobody needs the secrets of its selections any more.
+            sqlx::query(
+                "DELETE FROM provider_state WHERE provider = $1 AND scope = '' AND key LIKE 'setting.%'",
+            )
+            .bind(former.clone())
+            .execute(&mut *tx.conn)
+            .await?;
+        }
+        if let Some(provider) = &change.choice.provider {
+            for (key, value) in &self.secrets {
+                let key = StateKey {
+                    provider: provider.clone(),
+                    allocation: None,
+                    key: key.clone(),
+                };
+                provider_state::put(tx, &key, value).await?;
+            }
         }
         let operation = Operation::new("change", "sandbox_deployment", change.generation);
         audit(tx, None, &self.by, operation).await?;

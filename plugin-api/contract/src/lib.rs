@@ -1,4 +1,4 @@
-//! The plugin contract `berth:plugin@0.1.0`: what the host and a plugin say to each other.
+//! The plugin contract `berth:plugin@0.2.0`: what the host and a plugin say to each other.
 //!
 //! `wit/` is the source. [`generated`] holds its data as plain serde structs, one module for each interface;
 //! [`adapter`], [`provider`], [`resolver`] and [`host`] hold its functions as object-safe traits, the form in
@@ -29,7 +29,7 @@ pub use provider::SandboxProvider;
 pub use resolver::McpResolver;
 
 /// Version of this contract, as a manifest names it.
-pub const VERSION: &str = "0.1.0";
+pub const VERSION: &str = "0.2.0";
 
 macro_rules! wit {
     ($name:literal) => {

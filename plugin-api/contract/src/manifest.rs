@@ -19,7 +19,7 @@ pub struct Manifest {
     pub license: String,
     /// What it is.
     pub kind: Kind,
-    /// Version of this contract that it was written against, such as `0.1.0`.
+    /// Version of this contract that it was written against, such as `0.2.0`.
     pub contract: String,
     /// Each capability it imports, with the reason that the operator reads before granting it.
     #[serde(default)]
@@ -207,6 +207,11 @@ pub enum ManifestError {
     /// A harness plugin without a harness, or a harness without system or program.
     #[error("{0} is empty")]
     Empty(&'static str),
+    /// An endpoint whose address is of no known form, or that has no method.
+    #[error(
+        "endpoint {0:?} needs a base that begins with https://, unix:/ or a {{setting.…}}, and methods in capitals"
+    )]
+    Endpoint(String),
     /// An endpoint names a secret that is no secret setting.
     #[error("endpoint secret {0:?} is not a secret setting")]
     UnknownSecret(String),
@@ -236,6 +241,9 @@ impl Manifest {
             if setting.kind == SettingKind::Secret && setting.default.is_some() {
                 return Err(ManifestError::SecretDefault(setting.key.clone()));
             }
+        }
+        for endpoint in &self.endpoints {
+            endpoint.check()?;
         }
         self.check_secrets()?;
         for path in self.machine.iter().flat_map(|x| &x.system) {
@@ -286,6 +294,30 @@ impl Manifest {
             }
         }
         Ok(())
+    }
+}
+
+impl Endpoint {
+    /// What stands behind a setting is the host's to judge.
+    fn check(&self) -> Result<(), ManifestError> {
+        // Plain HTTP to this machine alone: for a provider's own tests.
+        let forms = [
+            "https://",
+            "unix:/",
+            "{setting.",
+            "http://127.0.0.1",
+            "http://[::1]",
+            "http://localhost",
+        ];
+        let known = forms.iter().any(|form| self.base.starts_with(form));
+        let capitals = |method: &String| {
+            !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_uppercase())
+        };
+        if known && !self.methods.is_empty() && self.methods.iter().all(capitals) {
+            Ok(())
+        } else {
+            Err(ManifestError::Endpoint(self.name.clone()))
+        }
     }
 }
 

@@ -10,7 +10,7 @@ version = "0.1.0"
 name = "Here"
 license = "Apache-2.0"
 kind = "sandbox-provider"
-contract = "0.1.0"
+contract = "0.2.0"
 
 [permissions]
 machine = "Starts one isolated process tree for each environment."
@@ -72,6 +72,41 @@ fn only_a_provider_asks_for_permissions() {
         check(&resolver),
         Err(ManifestError::NotForKind("permissions"))
     );
+}
+
+#[test]
+fn an_endpoint_is_an_address_that_an_operator_can_read() {
+    let base = PROVIDER
+        .lines()
+        .find(|line| line.starts_with("base = "))
+        .unwrap();
+    let methods = PROVIDER
+        .lines()
+        .find(|line| line.starts_with("methods = "))
+        .unwrap();
+    for good in [
+        "https://{id}.example.com",
+        "unix:/run/engine.sock",
+        "{setting.url}",
+        "http://127.0.0.1:9",
+    ] {
+        let changed = PROVIDER.replace(base, &format!("base = {good:?}"));
+        assert_eq!(check(&changed), Ok(()), "{good}");
+    }
+    for bad in ["http://example.com", "ftp://a", "unix:relative", "{id}", ""] {
+        let changed = PROVIDER.replace(base, &format!("base = {bad:?}"));
+        assert!(
+            matches!(check(&changed), Err(ManifestError::Endpoint(_))),
+            "{bad}"
+        );
+    }
+    for bad in ["[]", r#"["get"]"#, r#"[""]"#] {
+        let changed = PROVIDER.replace(methods, &format!("methods = {bad}"));
+        assert!(
+            matches!(check(&changed), Err(ManifestError::Endpoint(_))),
+            "{bad}"
+        );
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ mod support;
 use std::collections::BTreeSet;
 
 use harness_codex::{Codex, MANIFEST};
-use kit::harness::{Bench, declaration};
+use kit::harness::{Bench, declaration, suite};
 use proptest::prelude::*;
 use sdk::common::{ContentPart, Failure, Pair};
 use sdk::harness_declaration::{Declaration, ProbeReport, ProbeVerdict, Support};
@@ -22,7 +22,89 @@ use support::{SAYINGS, Say, Server, configuration};
 #[test]
 fn the_manifest_and_the_declaration_hold() {
     let manifest = kit::manifest::check(MANIFEST, Kind::Harness).unwrap();
-    declaration::check(&Codex, &[], &manifest).unwrap();
+    suite(&Codex, &[], &manifest).unwrap();
+}
+
+/// Codex, but for one thing that its sessions do wrong.
+struct Bent(Bend);
+
+/// Changes what a step said; steps are counted from 1.
+type Bend = fn(&mut Vec<Output>, usize);
+
+struct BentSession {
+    inner: Box<dyn HarnessSession>,
+    bend: Bend,
+    step: usize,
+}
+
+impl HarnessSession for BentSession {
+    fn step(&mut self, inputs: Vec<Input>) -> Result<Vec<Output>, Failure> {
+        let mut outputs = self.inner.step(inputs)?;
+        self.step += 1;
+        (self.bend)(&mut outputs, self.step);
+        Ok(outputs)
+    }
+}
+
+impl HarnessAdapter for Bent {
+    fn features(&self) -> Vec<String> {
+        Codex.features()
+    }
+
+    fn describe(&self, settings: &[Pair]) -> Result<Vec<Declaration>, Failure> {
+        Codex.describe(settings)
+    }
+
+    fn interpret_probe(&self, harness: &str, reports: &[ProbeReport]) -> ProbeVerdict {
+        Codex.interpret_probe(harness, reports)
+    }
+
+    fn open(&self, configuration: Configuration) -> Result<Box<dyn HarnessSession>, Failure> {
+        let inner = Codex.open(configuration)?;
+        let (bend, step) = (self.0, 0);
+        Ok(Box::new(BentSession { inner, bend, step }))
+    }
+}
+
+#[test]
+fn the_suite_finds_what_an_adapter_does_wrong_whatever_its_program_says() {
+    let manifest = kit::manifest::check(MANIFEST, Kind::Harness).unwrap();
+    let bends: [(&str, Bend); 6] = [
+        ("RP-10.2", |all, _| {
+            all.retain(|output| !matches!(output, Output::Prepared(_)));
+        }),
+        ("RP-10.2", |all, _| {
+            let again = all
+                .iter()
+                .find(|output| matches!(output, Output::Prepared(_)));
+            all.extend(again.cloned());
+        }),
+        ("RP-6.2", |all, _| {
+            all.retain(|output| !matches!(output, Output::Receipt(_)));
+        }),
+        ("RP-12.2", |all, _| {
+            all.push(Output::Write(Write {
+                process: 77,
+                content: Vec::new(),
+                carries: Vec::new(),
+            }));
+        }),
+        ("contract", |all, step| {
+            if step > 1 {
+                let look = u32::try_from(step).unwrap();
+                let query = sdk::harness_launch::LookQuery::Head("again".to_owned());
+                all.push(Output::Look(Look { look, query }));
+            }
+        }),
+        ("TRN-006", |all, _| {
+            all.push(Output::Retire("No code".to_owned()))
+        }),
+    ];
+    for (rule, bend) in bends {
+        let error = suite(&Bent(bend), &[], &manifest).unwrap_err();
+        assert_eq!(error.rule, rule, "{error}");
+        assert!(error.what.contains("the program: "), "{error}");
+    }
 }
 
 /// Codex, if it offered this in no placement.

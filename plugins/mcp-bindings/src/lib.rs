@@ -45,6 +45,9 @@ impl McpResolver for Bindings {
                 code: "transport_unsupported".to_owned(),
                 label: None,
                 plugin: Some(plugin.name.clone()),
+                detail: Some(
+                    "The MCP files of installed Plugins are not read by this resolver.".to_owned(),
+                ),
             });
         }
         Ok(bindings)
@@ -56,6 +59,24 @@ fn refused(code: &str, server: &DeclaredServer) -> Refusal {
         code: code.to_owned(),
         label: Some(server.label.clone()),
         plugin: None,
+        detail: Some(explained(code).to_owned()),
+    }
+}
+
+/// What whoever declared the server can do about it.
+fn explained(code: &str) -> &'static str {
+    match code {
+        "duplicate_label" => "Every server needs a label of its own.",
+        "credential_unavailable" => {
+            "The credential did not come with the request, or cannot be used."
+        }
+        "variable_missing" => {
+            "A variable that the server gets is not in the initialized environment."
+        }
+        "origin_not_allowed" => "Servers are not reached from this origin here.",
+        _ => {
+            "The harness does not speak to servers over this transport here, or the address is none."
+        }
     }
 }
 

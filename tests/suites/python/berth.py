@@ -146,9 +146,10 @@ class Server:
         self.cli("model", "set", "--harness", harness, "--protocol", "responses", "--base-url", model.base_url, "--model", MODEL, "--api-key-file", key)
 
     def raw(self, method, path, body=None, key=None, headers=None):
-        """A request without the SDK: status, headers, parsed body."""
+        """A request without the SDK: status, headers, parsed body. A header that is None is not sent."""
         data = None if body is None else (body if isinstance(body, bytes) else json.dumps(body).encode())
         sent = {"authorization": f"Bearer {key or self.api_key}", "openai-beta": "agents=v1", "content-type": "application/json", **(headers or {})}
+        sent = {name: value for name, value in sent.items() if value is not None}
         request = urllib.request.Request(self.url + path, data=data, method=method, headers=sent)
         entry = self.ledger.sent(method, path, sent, data)
         try:

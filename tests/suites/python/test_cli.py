@@ -12,9 +12,9 @@ import urllib.request
 import pytest
 
 import berth
-from berth import MODEL, until
+from berth import MODEL, timeline, until
 from conftest import client_of
-from test_sessions import settled
+from test_sessions import message, settled
 
 
 def test_the_first_start_makes_private_secrets(core):
@@ -74,6 +74,42 @@ def test_sessions_are_shown_without_content(core):
     assert session.id in core.cli("session", "list").stdout
     shown = core.cli("session", "show", session.id, "--json").stdout
     assert json.loads(shown)["status"] == "idle" and "secret sentence" not in shown
+    assert json.loads(shown)["diagnostics"]["environment_status"] == "connected"
+    environment = next(line for line in core.cli("session", "show", session.id).stdout.splitlines() if line.startswith("environment"))
+    assert environment.endswith(" connected"), environment
+
+
+def test_the_cause_of_a_failed_turn_stays_when_a_later_one_goes_well(fast):
+    client = client_of(fast)
+    session = client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": "none"}, input=timeline({"exit": 3})).id
+    settled(client, session)
+    client.beta.agents.sessions.events.create(session, events=[message(timeline({"say": "well"}))])
+    settled(client, session)
+    turns = json.loads(fast.cli("session", "show", session, "--json").stdout)["turns"]
+    assert [(turn["status"], turn["cause"]) for turn in turns] == [("completed", None), ("failed", "harness_error")]
+    assert "harness_error" in fast.cli("session", "show", session).stdout
+
+
+def test_the_doctor_asks_a_running_core_for_its_models(tmp_path, start_core):
+    core = start_core(harnesses=berth.scripted_harness(tmp_path / "h"))
+
+    def model():
+        found = json.loads(core.cli("doctor", "--json", check=False).stdout)
+        return [finding for finding in found if finding["what"] == "model"]
+
+    assert [finding["mend"] for finding in model()] == [None]
+    core.cli("model", "clear", "--harness", "codex")
+    assert "berth model set --harness codex" in model()[0]["mend"]
+    core.stop()
+    assert model() == []
+
+
+def test_what_is_missing_is_named(core):
+    missing = "asess_00000000000000000000000000000000"
+    shown = core.cli("session", "show", missing, check=False)
+    assert shown.returncode == 1 and missing in shown.stderr, shown.stderr
+    wrong = core.cli("model", "set", "--harness", "codex", "--protocol", "foo", "--base-url", "https://x.test/v1", "--model", "m", "--api-key-file", "/nowhere", check=False)
+    assert wrong.returncode == 2 and all(word in wrong.stderr for word in ("responses", "anthropic", "chat_completions")), wrong.stderr
 
 
 def test_a_project_that_is_not_there_is_no_empty_list(core):
@@ -110,6 +146,17 @@ def test_a_project_is_named_by_id_or_by_its_name(core):
     twin = core.cli("project", "create", "by-name").stdout.strip()
     several = core.cli("key", "list", "--project", "by-name", check=False)
     assert several.returncode == 1 and project in several.stderr and twin in several.stderr, several.stderr
+
+
+def test_without_a_word_the_first_default_project_is_meant(tmp_path, start_core):
+    core = start_core(harnesses=berth.scripted_harness(tmp_path / "h"))
+    model = "\x1b[2J" + "m" * 100_000
+    session = client_of(core).beta.agents.sessions.create(agent={"model": model}, environment={"type": "openai_hosted"}).id
+    core.cli("project", "create", "default")
+    listed = core.cli("session", "list").stdout
+    # What callers chose neither breaks the table nor reaches the terminal.
+    assert session in listed and "\x1b" not in listed and max(map(len, listed.splitlines())) < 400
+    assert core.cli("session", "show", session).returncode == 0
 
 
 def test_a_harness_is_usable_by_a_relative_path_too(core):
@@ -303,3 +350,42 @@ def test_a_watcher_whose_reader_has_gone_ends(core):
     session = client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": "openai_hosted"})
     words = [berth.BERTH, "session", "watch", session.id, "--data-dir", core.folder]
     assert subprocess.run(words, stdout=nobody_reads(), timeout=30).returncode == 0
+
+
+def check_config(*words, cwd=None, **environment):
+    return subprocess.run([berth.BERTH, "check-config", *words], capture_output=True, text=True, timeout=60, cwd=cwd, env={**os.environ, **environment})
+
+
+def test_settings_are_judged_without_a_start(tmp_path):
+    """OPS-083: the settings of `serve`, wherever they stand; nothing is made, and no secret is shown."""
+    folder, file, password = tmp_path / "data", tmp_path / "berth.toml", tmp_path / "password"
+    password.write_text("a-secret-word")
+    password.chmod(0o644)
+    file.write_text(f'[serve]\ndata-dir = "{folder}"\nlisten = "127.0.0.1:0"\n')
+    fine = check_config("--config", file)
+    assert fine.returncode == 0 and "can be used" in fine.stdout, fine.stderr
+    assert not folder.exists()
+    for words, says in [
+        (["--public-url", "https://a.test/path"], "--public-url"),
+        (["--listen", "0.0.0.0:1"], "--public-url"),
+        (["--database-url", "postgres://u:a-secret-word@h/d"], "--database-password-file"),
+        (["--database-url", "postgres://u@h/d", "--database-password-file", password], str(password)),
+        (["--harnesses", "nobody"], "codex"),
+        (["--default-harness", "nobody"], "--default-harness"),
+        (["--local-expose", "relative"], "--local-expose"),
+        (["--local-expose", tmp_path], "data folder"),
+        (["--oauth-trusted-origin", "http://a.test"], "--oauth-trusted-origin"),
+        (["--execution-concurrency", "many"], "--execution-concurrency"),
+    ]:
+        wrong = check_config("--config", file, *words)
+        assert wrong.returncode != 0 and says in wrong.stderr and "a-secret-word" not in wrong.stderr, (words, wrong.stderr)
+    wrong = check_config("--config", file, BERTH_DEFAULT_HARNESS="nobody")
+    assert wrong.returncode == 1 and "--default-harness" in wrong.stderr
+    file.write_text(file.read_text() + "no-such-key = 1\n")
+    wrong = check_config("--config", file)
+    assert wrong.returncode == 2 and "serve.no-such-key" in wrong.stderr
+    assert not folder.exists()
+
+
+def test_settings_of_a_running_core_can_be_judged(core):
+    assert check_config("--data-dir", core.folder, "--listen", "127.0.0.1:0").returncode == 0

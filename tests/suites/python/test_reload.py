@@ -117,10 +117,7 @@ def test_a_reload_that_takes_away_what_is_used_changes_nothing(core, tmp_path):
 
 
 def test_quarantine_is_shown_and_ends_with_a_reload(core, tmp_path):
-    settings = "".join(f'\n[[setting]]\nkey = "{key}"\ntype = "string"\ndescription = "Where or how it breaks."\n' for key in ("operation", "fault"))
-    manifest = (berth.ROOT / "tests/faulty/provider/plugin.toml").read_text()
-    faulty = written(file_of("faulty-provider", "component"), tmp_path / "faulty.wasm", manifest, more=settings)
-    plugin("install", faulty, "--grant", "state,clock", "--data-dir", core.folder)
+    plugin("install", file_of("faulty-provider", "component"), "--grant", "state,clock,http,program", "--program", "helper=/bin/true", "--data-dir", core.folder)
     breaks = tmp_path / "breaks.toml"
     breaks.write_text('operation = "describe"\nfault = "panic"\n')
     for code in ["plugin_crashed"] * 5 + ["plugin_quarantined"]:

@@ -180,6 +180,10 @@ impl Core {
                 "the Core at {} refuses this Core key ({message}); use the `core-key` file of its data folder",
                 self.origin
             ),
+            StatusCode::NOT_FOUND => bail!(
+                "{message} ({}, {status}): {method} /core/v1{path}",
+                body["error"]["code"].as_str().unwrap_or("no code")
+            ),
             _ => bail!(
                 "{message} ({}, {status})",
                 body["error"]["code"].as_str().unwrap_or("no code")
@@ -203,7 +207,7 @@ pub async fn project(core: &Core, given: Option<&str>) -> anyhow::Result<String>
         .filter(|project| project["name"] == name && project["archived_at"].is_null())
         .collect();
     // Names may repeat (OPS-031); without a word the first `default` is meant, which came with the installation.
-    found.sort_by_key(|project| project["created_at"].as_i64());
+    found.sort_by_key(|project| project["created_at"].as_str());
     if given.is_none() {
         found.truncate(1);
     }

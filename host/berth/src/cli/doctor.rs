@@ -1,5 +1,6 @@
 //! `berth doctor`: what this machine lacks, and the command that mends it.
 
+use super::client::Target;
 use super::{local, show};
 use crate::data_dir::{self, HARNESSES, Recorded};
 use clap::Args;
@@ -69,6 +70,9 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     findings.extend([port(&options), disk(data_dir), folder(data_dir)]);
     findings.extend(service(data_dir));
     findings.extend(harnesses(data_dir)?);
+    if running(data_dir).is_some() {
+        findings.extend(models(data_dir).await?);
+    }
     let ill = findings
         .iter()
         .filter(|finding| finding.mend.is_some())
@@ -88,7 +92,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
             }
         }
     }
-    anyhow::ensure!(ill == 0, "{ill} of {} things need mending", findings.len());
+    anyhow::ensure!(ill == 0, "to mend: {ill} of {}", findings.len());
     Ok(())
 }
 
@@ -336,6 +340,33 @@ fn harnesses(folder: &Path) -> anyhow::Result<Vec<Finding>> {
                 )
             }
         })
+        .collect())
+}
+
+/// Which model the Sessions of each harness use that name none (DEF-001); only a Core that runs can tell.
+async fn models(folder: &Path) -> anyhow::Result<Vec<Finding>> {
+    let core = Target::of(folder).core()?;
+    let all = core.get("/harnesses").await?;
+    let finding = |harness: &serde_json::Value| {
+        let id = show::text(&harness["id"]);
+        let model = &harness["model_configuration"];
+        match model["model"].as_str() {
+            Some(name) => Finding::well("model", format!("{id} uses {name} where none is named")),
+            None => Finding::ill(
+                "model",
+                format!("{id} has no model: Sessions that name no provider are refused"),
+                format!(
+                    "`berth model set --harness {id} --protocol … --base-url … --model … --api-key-file … --data-dir {}`",
+                    folder.display()
+                ),
+            ),
+        }
+    };
+    Ok(all["data"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(finding)
         .collect())
 }
 

@@ -64,15 +64,18 @@ fn with_file(
             format!("{above}.{key}")
         };
         if let (true, Value::Table(inner)) = (command.find_subcommand(key).is_some(), value) {
-            let mut failed = None;
-            command = command.mut_subcommand(key, |sub| {
-                with_file(sub.clone(), inner, file, &place).unwrap_or_else(|error| {
-                    failed = Some(error);
-                    sub
-                })
-            });
-            if let Some(error) = failed {
-                return Err(error);
+            let too = reads_too(key).filter(|name| command.find_subcommand(name).is_some());
+            for name in std::iter::once(key.as_str()).chain(too) {
+                let mut failed = None;
+                command = command.mut_subcommand(name, |sub| {
+                    with_file(sub.clone(), inner, file, &place).unwrap_or_else(|error| {
+                        failed = Some(error);
+                        sub
+                    })
+                });
+                if let Some(error) = failed {
+                    return Err(error);
+                }
             }
         } else if let Some(id) = flag(&command, key) {
             let values = texts(value).with_context(|| {
@@ -94,6 +97,11 @@ fn with_file(
         }
     }
     Ok(command)
+}
+
+/// The sub-command that judges another one's settings reads them where that one does.
+fn reads_too(table: &str) -> Option<&'static str> {
+    (table == "serve").then_some("check-config")
 }
 
 fn flag(command: &Command, name: &str) -> Option<clap::Id> {

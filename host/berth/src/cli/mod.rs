@@ -3,6 +3,7 @@
 //! Every flag can also be given by its variable (`--data-dir` is `BERTH_DATA_DIR`) or by a key of the file that `--config` names; [`layers`]
 //! does that once for all of them, in the order flag, variable, file.
 
+mod check_config;
 mod client;
 mod daemon;
 mod database;
@@ -52,6 +53,8 @@ struct Arguments {
 enum Command {
     /// Run the Core: the API, the scheduler and the gateway.
     Serve(serve::Options),
+    /// Judge the settings of `berth serve`, from flags, variables and file, without starting anything.
+    CheckConfig(serve::Options),
     /// Show the main job in one command: install Codex, start a server, run a Session, stream its events.
     Demo(demo::Options),
     /// Projects of a running Core.
@@ -102,7 +105,7 @@ pub fn main() -> ExitCode {
         },
         Err(layers::Refused::Usage(error)) => error.exit(),
         Err(layers::Refused::File(error)) => {
-            tell!("berth: {error:#}");
+            tell!("berth: {}", sentence(&error));
             return ExitCode::from(2);
         }
     };
@@ -122,7 +125,7 @@ pub fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tell!("berth: {error:#}");
+            tell!("berth: {}", sentence(&error));
             ExitCode::FAILURE
         }
     }
@@ -131,6 +134,7 @@ pub fn main() -> ExitCode {
 async fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Serve(options) => serve::run(options).await,
+        Command::CheckConfig(options) => check_config::run(options),
         Command::Demo(options) => Box::pin(demo::run(options)).await,
         Command::Project(command) => project::run(command).await,
         Command::Key(command) => key::run(command).await,
@@ -146,5 +150,36 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::ScriptedModel(arguments) => demo::model_server::run(arguments).await,
         #[cfg(feature = "crash-points")]
         Command::TestDatabase(options) => test_database::run(options).await,
+    }
+}
+
+/// An error with its causes; what an error says of its own cause is not said again.
+fn sentence(error: &anyhow::Error) -> String {
+    let mut all = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if all.is_empty() {
+            all = cause;
+        } else if !all.contains(&cause) {
+            all = format!("{all}: {cause}");
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::{Context, anyhow};
+
+    use super::*;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let plain = Err::<(), _>(anyhow!("the disk is full")).context("it cannot be written");
+        let wrapped = plain.context("nothing works: it cannot be written");
+        let text = sentence(&wrapped.unwrap_err());
+        assert_eq!(
+            text,
+            "nothing works: it cannot be written: the disk is full"
+        );
     }
 }

@@ -4,8 +4,10 @@ use super::client::Target;
 use super::show;
 use crate::data_dir::read_secret;
 use anyhow::{Context, bail};
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use domain::key::is_ours;
+use domain::run::ModelProtocol;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -36,8 +38,8 @@ pub struct Set {
     /// Harness id, such as `codex`.
     #[arg(long)]
     harness: String,
-    /// Protocol that the provider speaks: `responses`, `anthropic` or `chat_completions`.
-    #[arg(long)]
+    /// Protocol that the provider speaks.
+    #[arg(long, value_parser = PossibleValuesParser::new(ModelProtocol::ALL.map(ModelProtocol::as_str)))]
     protocol: String,
     /// The provider's address, https (MDL-002).
     #[arg(long)]

@@ -76,9 +76,12 @@ fn tell(target: &Target, selection: &Value) {
         None => say!("no provider (generation {generation}); hosted Environments are refused"),
         Some(id) => {
             let state = if selection["ready"] == true {
-                "ready"
+                "ready".to_owned()
             } else {
-                "not ready; `berth doctor` says why"
+                let problem = selection["problem"].as_str().unwrap_or("it was not asked");
+                format!(
+                    "not ready ({problem}); hosted Environments are refused until it is, `berth doctor` says what is missing"
+                )
             };
             say!("{id} (generation {generation}), {state}");
         }

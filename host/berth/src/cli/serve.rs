@@ -1,10 +1,9 @@
 //! `berth serve`: the Core, from an empty folder to a drained end.
 
-use super::expose::{self, Private};
-use super::{database, log, shown};
+use super::{check_config, database, log, shown};
 use crate::data_dir::{self, HARNESSES, Lock, PLUGINS, Recorded, Secrets, read_secret, rotation};
 use anyhow::{Context, bail};
-use berth_core::{CoreSettings, FirstProject, IssuerSettings, Ready, Unfinished};
+use berth_core::{CoreSettings, FirstProject, Ready, Unfinished};
 use clap::{Args, ValueEnum};
 use machine::sandbox::{Sandboxes, Settings};
 use sha2::{Digest, Sha256};
@@ -129,7 +128,7 @@ impl Isolation {
 }
 
 /// Root of the workspaces (LOC-010, API-020).
-fn sessions_dir(folder: &Path) -> PathBuf {
+pub(super) fn sessions_dir(folder: &Path) -> PathBuf {
     match std::env::var_os("APIPI_SESSIONS_DIR") {
         Some(root) if !root.is_empty() => PathBuf::from(root),
         _ => folder.join("sessions"),
@@ -189,7 +188,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
 /// # Errors
 /// A setting is wrong, the folder is in use, the port is taken, or the database cannot be opened.
 pub async fn start(options: Options, stop: CancellationToken) -> anyhow::Result<Running> {
-    check(&options)?;
+    check_config::check(&options)?;
     if let Err(error) = machine::process::raise_open_files() {
         tracing::warn!(%error, "the limit of open files is not raised");
     }
@@ -255,72 +254,13 @@ fn explain(error: berth_core::ServeError, listen: SocketAddr) -> anyhow::Error {
     anyhow::Error::new(error)
 }
 
-/// What clap cannot know: rules between settings.
-fn check(options: &Options) -> anyhow::Result<()> {
-    if let Some(url) = &options.public_url {
-        let plain = url.username().is_empty()
-            && url.password().is_none()
-            && url.query().is_none()
-            && url.fragment().is_none()
-            && url.path() == "/";
-        if !["http", "https"].contains(&url.scheme()) || url.host().is_none() || !plain {
-            bail!(
-                "--public-url must be one origin, such as https://agents.example.com, without path, query or user"
-            );
-        }
-    }
-    let on_network = !options.listen.ip().is_loopback();
-    if on_network && options.public_url.is_none() {
-        bail!(
-            "--listen {} is reachable from outside, so --public-url must say under which address",
-            options.listen
-        );
-    }
-    // LOC-004
-    if on_network && !options.allow_local_provider_on_network {
-        bail!(
-            "--listen {} is reachable from outside, and Environments of several tenants on this machine's one kernel are the operator's decision: \
-             add --allow-local-provider-on-network to decide so",
-            options.listen
-        );
-    }
-    database::check(options.database_url.as_ref())?;
-    if let Some(path) = options.local_expose.iter().find(|path| !path.is_absolute()) {
-        bail!("--local-expose {} must be an absolute path", path.display());
-    }
-    issuers(options)?;
-    Ok(())
-}
-
-/// Which OAuth issuers may be asked (OAU-011): an entry that is none stops the start.
-fn issuers(options: &Options) -> anyhow::Result<IssuerSettings> {
-    let origin = |text: &String| -> anyhow::Result<net::TrustedOrigin> {
-        text.parse()
-            .with_context(|| format!("--oauth-trusted-origin {text}"))
-    };
-    let mut settings = IssuerSettings {
-        trusted: options
-            .oauth_trusted_origin
-            .iter()
-            .map(origin)
-            .collect::<Result<_, _>>()?,
-        ..IssuerSettings::default()
-    };
-    if let Some(file) = &options.oauth_ca_file {
-        let read = || format!("--oauth-ca-file {}", file.display());
-        let pem = std::fs::read(file).with_context(read)?;
-        settings.authorities = net::Authorities::parse(&pem).with_context(read)?;
-    }
-    Ok(settings)
-}
-
 /// Settings of a Core on a folder that has had its first start, without taking the folder.
 ///
 /// # Errors
 /// A setting is wrong, or a secret is missing.
 #[cfg(feature = "crash-points")]
 pub fn settings_of(options: Options) -> anyhow::Result<CoreSettings> {
-    check(&options)?;
+    check_config::check(&options)?;
     let folder = data_dir::open(&options.data_dir)?;
     let secrets = Secrets::open(&folder, options.database_url.is_none())?;
     settings(options, &folder, secrets)
@@ -344,18 +284,8 @@ fn settings(options: Options, folder: &Path, secrets: Secrets) -> anyhow::Result
         );
     }
     let shown = shown::shown(&options, &Options::defaults()?);
-    let issuers = issuers(&options)?;
+    let issuers = check_config::issuers(&options)?;
     let mut sandboxes = sandbox_settings(&options, folder)?;
-    let mut private = vec![
-        Private::new("the data folder, which holds keys,", folder),
-        Private::new("the folder of all workspaces", &sessions_dir(folder)),
-    ];
-    private.extend(
-        options
-            .database_password_file
-            .as_deref()
-            .map(|path| Private::new("the file of --database-password-file,", path)),
-    );
     let harness_dir = folder.join(HARNESSES);
     plugin_host::load::folder::prepare(&harness_dir)
         .with_context(|| format!("cannot make {}", harness_dir.display()))?;
@@ -380,11 +310,7 @@ fn settings(options: Options, folder: &Path, secrets: Secrets) -> anyhow::Result
     let place = "--plugin-dir={plugins}".to_owned();
     sandboxes.daemon_args.insert(1, place);
     let plugins = plugin_host::Plugins::open(&plugin_settings)?;
-    let shows = plugins
-        .providers()
-        .filter_map(|provider| provider.manifest.machine);
-    let system: Vec<String> = shows.flat_map(|machine| machine.system).collect();
-    expose::check(&options.local_expose, &system, &private)?;
+    check_config::exposes(&options, folder, &plugins)?;
     let password = options.database_password_file.as_deref();
     let database = database::of(options.database_url, password)?;
     let unfinished_rotation = secrets.former_key.map(|former_key| {
@@ -458,10 +384,8 @@ fn first_start_notes(folder: &Path, api_key_file: &Path) -> anyhow::Result<()> {
     } else {
         say!("  API key   in {}", api_key_file.display());
     }
-    say!(
-        "  Core key  in {}",
-        folder.join(data_dir::CORE_KEY).display()
-    );
+    let core_key = api_key_file.with_file_name(data_dir::CORE_KEY);
+    say!("  Core key  in {}", core_key.display());
     Ok(())
 }
 
@@ -484,73 +408,4 @@ pub fn drain_on_signal(stop: CancellationToken) -> anyhow::Result<()> {
         }
     });
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: Options,
-    }
-
-    fn refusal(words: &[&str]) -> String {
-        let line = Line::parse_from(["berth"].iter().chain(words));
-        check(&line.options)
-            .err()
-            .map(|error| error.to_string())
-            .unwrap_or_default()
-    }
-
-    #[test]
-    fn settings_that_do_not_fit_together_are_refused_before_anything_is_written() {
-        assert_eq!(refusal(&[]), "");
-        assert!(refusal(&["--listen", "0.0.0.0:1"]).contains("--public-url"));
-        // LOC-004
-        assert!(
-            refusal(&["--listen", "0.0.0.0:1", "--public-url", "https://x.test"])
-                .contains("--allow-local-provider-on-network")
-        );
-        assert_eq!(
-            refusal(&[
-                "--listen",
-                "0.0.0.0:1",
-                "--public-url",
-                "https://x.test",
-                "--allow-local-provider-on-network"
-            ]),
-            ""
-        );
-        for url in [
-            "https://x.test/path",
-            "ftp://x.test",
-            "https://u@x.test",
-            "https://x.test/?q",
-        ] {
-            assert!(
-                refusal(&["--public-url", url]).contains("one origin"),
-                "{url}"
-            );
-        }
-        assert!(refusal(&["--database-url", "mysql://x/y"]).contains("postgres://"));
-        assert!(
-            refusal(&["--database-url", "postgres://u:p@x/y"]).contains("--database-password-file")
-        );
-        assert!(refusal(&["--local-expose", "relative"]).contains("absolute"));
-        // OAU-011
-        assert!(
-            refusal(&["--oauth-trusted-origin", "http://idp.test"]).contains("http://idp.test")
-        );
-        assert_eq!(
-            refusal(&[
-                "--oauth-trusted-origin",
-                "https://idp.test:8443,https://b.test"
-            ]),
-            ""
-        );
-        assert!(refusal(&["--oauth-ca-file", "/nonexistent.pem"]).contains("/nonexistent.pem"));
-    }
 }

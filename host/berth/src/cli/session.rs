@@ -95,16 +95,27 @@ async fn look(core: &Core, project: &str, id: &str) -> anyhow::Result<Value> {
     let turns = core
         .get(&format!("{base}/turns?limit=10&order=desc"))
         .await?;
-    let turns: Vec<Value> = turns["data"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(|turn| json!({"id": turn["id"], "status": turn["status"], "created_at": turn["created_at"], "completed_at": turn["completed_at"]}))
-        .collect();
+    let mut shown = Vec::new();
+    for turn in turns["data"].as_array().into_iter().flatten() {
+        shown.push(json!({
+            "id": turn["id"], "status": turn["status"], "created_at": turn["created_at"],
+            "completed_at": turn["completed_at"], "cause": cause(core, &base, turn).await?,
+        }));
+    }
     Ok(json!({
         "id": session["id"], "status": session["status"], "created_at": session["created_at"], "environment": session["environment"],
-        "usage": session["usage"], "diagnostics": diagnostics, "turns": turns,
+        "usage": session["usage"], "diagnostics": diagnostics, "turns": shown,
     }))
+}
+
+/// Code of a failed Turn, also when later ones went well (OPS-053).
+async fn cause(core: &Core, base: &str, turn: &Value) -> anyhow::Result<Value> {
+    if turn["status"] != "failed" {
+        return Ok(Value::Null);
+    }
+    let id = show::text(&turn["id"]);
+    let diagnostics = core.get(&format!("{base}/turns/{id}/diagnostics")).await?;
+    Ok(diagnostics["failure"]["code"].clone())
 }
 
 fn print_picture(picture: &Value) {
@@ -115,7 +126,7 @@ fn print_picture(picture: &Value) {
         "environment  {} {} {}",
         show::text(&picture["environment"]["type"]),
         show::text(&picture["environment"]["id"]),
-        show::text(&picture["environment"]["status"])
+        show::text(&picture["diagnostics"]["environment_status"])
     );
     for (name, plugin) in [
         ("adapter", &picture["diagnostics"]["adapter"]),
@@ -155,8 +166,12 @@ fn print_picture(picture: &Value) {
         None => {}
     }
     for turn in picture["turns"].as_array().into_iter().flatten() {
+        let cause = match turn["cause"].as_str() {
+            Some(code) => format!("  {code}"),
+            None => String::new(),
+        };
         say!(
-            "turn         {}  {:<12} {}",
+            "turn         {}  {:<12} {}{cause}",
             show::text(&turn["id"]),
             show::text(&turn["status"]),
             show::time(&turn["created_at"])
@@ -189,7 +204,7 @@ async fn watch(id: &str, which: &Which) -> anyhow::Result<()> {
                     "{}  session {}  environment {}  turn {}  cause {}",
                     jiff::Timestamp::now().strftime("%H:%M:%S"),
                     show::text(&picture["status"]),
-                    show::text(&picture["environment"]["status"]),
+                    show::text(&picture["diagnostics"]["environment_status"]),
                     show::text(&turn["status"]),
                     show::text(&picture["diagnostics"]["failure"]["code"]),
                 );

@@ -2,6 +2,9 @@
 
 use serde_json::Value;
 
+/// Longest cell of a table, in characters: what callers of the API chose may be long.
+const CELL: usize = 120;
+
 /// Prints the value as JSON.
 pub fn json(value: &Value) {
     say!("{value:#}");
@@ -23,7 +26,10 @@ fn lay_out(headings: &[&str], rows: &[Vec<String>]) -> String {
             .map(|heading| heading.to_uppercase())
             .collect::<Vec<_>>(),
     ];
-    lines.extend(rows.iter().cloned());
+    lines.extend(
+        rows.iter()
+            .map(|row| row.iter().map(|cell| cut(cell)).collect()),
+    );
     let widths: Vec<usize> = (0..headings.len())
         .map(|column| {
             lines
@@ -47,13 +53,34 @@ fn lay_out(headings: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// A member as text: a dash where there is nothing.
+fn cut(cell: &str) -> String {
+    match cell.char_indices().nth(CELL) {
+        None => cell.to_owned(),
+        Some((end, _)) => format!("{}…", &cell[..end]),
+    }
+}
+
+/// A member as text: a dash where there is nothing. What would move or turn a terminal's text is written out: some of it was
+/// chosen by callers of the API.
 pub fn text(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
+        Value::String(text) => plain(text),
+        other => plain(&other.to_string()),
     }
+}
+
+fn plain(text: &str) -> String {
+    let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let mut plain = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() || turns(c) {
+            plain.extend(c.escape_unicode());
+        } else {
+            plain.push(c);
+        }
+    }
+    plain
 }
 
 /// Unix seconds as a UTC time.
@@ -78,6 +105,19 @@ mod tests {
             lay_out(&["id", "name", "end"], &rows),
             "ID   NAME       END\na    long cell  x\nbbb  c\n"
         );
+    }
+
+    #[test]
+    fn what_callers_chose_cannot_take_a_table_or_a_terminal() {
+        let rows = [vec!["x".repeat(100_000), "end".to_owned()]];
+        let table = lay_out(&["model", "state"], &rows);
+        assert!(
+            table.lines().all(|line| line.chars().count() < 140),
+            "{table}"
+        );
+        assert!(table.contains("x…  end"));
+        let text = text(&"\u{1b}[2Ja\nb\u{202e}c é".into());
+        assert_eq!(text, "\\u{1b}[2Ja\\u{a}b\\u{202e}c é");
     }
 
     #[test]

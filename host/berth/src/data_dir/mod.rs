@@ -17,7 +17,7 @@ mod secrets;
 
 pub use lock::{Lock, Recorded, record, recorded};
 use secrets::OWNER;
-pub use secrets::{CORE_KEY, INSTALLATION, Secrets, read_secret};
+pub use secrets::{CORE_KEY, CREDENTIAL_KEY, INSTALLATION, Secrets, read_secret};
 
 use anyhow::{Context, bail};
 use std::fs::{DirBuilder, OpenOptions};

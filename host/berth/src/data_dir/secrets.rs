@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// File of the Core key.
 pub const CORE_KEY: &str = "core-key";
-pub(super) const CREDENTIAL_KEY: &str = "credential.key";
+pub const CREDENTIAL_KEY: &str = "credential.key";
 const API_KEY: &str = "api-key";
 const DATABASE: &str = "berth.db";
 /// Written last: a folder that has it has had its first start.

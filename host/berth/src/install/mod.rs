@@ -223,7 +223,11 @@ fn show(bar: Option<&ProgressBar>, package: &str, folder: &Path, ticks: u32) {
     match bar {
         Some(bar) if ticks.is_multiple_of(5) => bar.set_position(size(folder)),
         None if ticks.is_multiple_of(PLAIN_EVERY) => {
-            tell!("installing {package}: {} MB", size(folder) / 1_000_000)
+            // npm unpacks at the end: until then there is nothing to measure.
+            match size(folder) / 1_000_000 {
+                0 => tell!("installing {package}: npm downloads"),
+                megabytes => tell!("installing {package}: {megabytes} MB are there"),
+            }
         }
         _ => {}
     }

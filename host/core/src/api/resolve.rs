@@ -60,13 +60,14 @@ pub(crate) async fn resolve(
     let chosen = chosen.ok_or_else(Invalid::harness_required)?;
     effective.configuration.model.clone_from(&chosen.model);
     let agent = Path::root().member("agent");
-    admission::check(&effective.configuration, &agent)?;
+    let placement = placement(&creation.environment);
+    let functions = admission::takes_functions(declaration, placement);
+    admission::check(&effective.configuration, &agent, functions)?;
     if let (EnvironmentRequest::OpenaiHosted(request), Some((whole, confidential))) =
         (&creation.environment, &prepared)
     {
         request.check_runnable(whole, confidential)?;
     }
-    let placement = placement(&creation.environment);
     admission::check_declared(&effective.configuration, &agent, declaration, placement)?;
     if !declaration.models.protocols.contains(&chosen.view.protocol) {
         let message = format!(

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use domain::Secret;
 use plugin_host::contract::manifest::{Setting, SettingKind};
 
 use super::NotSelected;
@@ -14,19 +15,34 @@ pub(super) fn check(
     known: &[Setting],
     given: &BTreeMap<String, String>,
 ) -> Result<(), NotSelected> {
-    let wrong = |key: &str, what| Err(NotSelected::Setting(key.to_owned(), what));
+    each(known, given)?;
+    required(known.iter(), given)
+}
+
+/// The same for what was selected before: its secrets are not among the settings.
+pub(super) fn check_stored(
+    known: &[Setting],
+    stored: &BTreeMap<String, String>,
+) -> Result<(), NotSelected> {
+    each(known, stored)?;
+    let plain = known.iter().filter(|it| it.kind != SettingKind::Secret);
+    required(plain, stored)
+}
+
+fn wrong<T>(key: &str, what: &'static str) -> Result<T, NotSelected> {
+    Err(NotSelected::Setting(key.to_owned(), what))
+}
+
+fn each(known: &[Setting], given: &BTreeMap<String, String>) -> Result<(), NotSelected> {
     for (key, value) in given {
         let Some(setting) = known.iter().find(|setting| setting.key == *key) else {
             return wrong(key, "is not one of this provider's");
         };
         let fits = match setting.kind {
             SettingKind::String => true,
+            SettingKind::Secret => !value.is_empty(),
             SettingKind::Bool => matches!(value.as_str(), "true" | "false"),
             SettingKind::Integer => value.parse::<i64>().is_ok(),
-            // Nothing that a provider may use takes one yet.
-            SettingKind::Secret => {
-                return wrong(key, "is a secret, which this version takes for no provider");
-            }
         };
         if !fits {
             return wrong(key, "is not of its type");
@@ -35,13 +51,31 @@ pub(super) fn check(
             return wrong(key, "is longer than 4096 bytes or holds a NUL");
         }
     }
-    match known
-        .iter()
-        .find(|setting| setting.required && !given.contains_key(&setting.key))
-    {
+    Ok(())
+}
+
+fn required<'a>(
+    mut known: impl Iterator<Item = &'a Setting>,
+    given: &BTreeMap<String, String>,
+) -> Result<(), NotSelected> {
+    match known.find(|setting| setting.required && !given.contains_key(&setting.key)) {
         Some(missing) => wrong(&missing.key, "is required"),
         None => Ok(()),
     }
+}
+
+/// Moves the secrets out of the settings.
+pub(super) fn take_secrets(
+    known: &[Setting],
+    given: &mut BTreeMap<String, String>,
+) -> BTreeMap<String, Secret> {
+    let secret = known.iter().filter(|it| it.kind == SettingKind::Secret);
+    secret
+        .filter_map(|setting| {
+            let value = given.remove(&setting.key)?;
+            Some((setting.key.clone(), Secret::new(value)))
+        })
+        .collect()
 }
 
 /// What was given, and the defaults of the rest.
@@ -90,7 +124,8 @@ mod tests {
             (&[("size", "3")], Some("region")),
             (&[("region", "eu"), ("size", "three")], Some("size")),
             (&[("region", "eu"), ("fast", "yes")], Some("fast")),
-            (&[("region", "eu"), ("key", "k")], Some("key")),
+            (&[("region", "eu"), ("key", "k")], None),
+            (&[("region", "eu"), ("key", "")], Some("key")),
             (&[("region", "eu"), ("color", "red")], Some("color")),
             (&[("region", "a\0b")], Some("region")),
         ] {
@@ -101,6 +136,13 @@ mod tests {
             };
             assert_eq!(found.as_deref(), wrong, "{pairs:?}");
         }
+        let mut settings = given(&[("region", "eu"), ("key", "k")]);
+        let secrets = take_secrets(&known, &mut settings);
+        assert_eq!(secrets["key"].expose(), b"k");
+        assert_eq!(settings, given(&[("region", "eu")]));
+        let needs_key = [setting("key", SettingKind::Secret, true, None)];
+        assert!(check(&needs_key, &given(&[])).is_err());
+        assert!(check_stored(&needs_key, &given(&[])).is_ok());
         let effective = effective(&known, &given(&[("region", "eu")]));
         let expected = [("region", "eu"), ("size", "2")];
         assert_eq!(

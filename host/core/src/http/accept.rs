@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::{Extensions, Request, Response, StatusCode};
+use axum::http::{Extensions, HeaderValue, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -176,8 +176,14 @@ async fn connection<S, A>(
     let service = service_fn(move |mut request: Request<Incoming>| {
         let (answer, upgraded) = (answer.clone(), upgraded.clone());
         request.extensions_mut().insert(guest.clone());
+        // The parser hides a length beside it, which others may have believed: nothing is read after such a request (RFC 9112, 6.1).
+        let chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
         async move {
-            let response = answer.answer(request.map(Body::new)).await;
+            let mut response = answer.answer(request.map(Body::new)).await;
+            if chunked {
+                let close = HeaderValue::from_static("close");
+                response.headers_mut().insert(header::CONNECTION, close);
+            }
             if response.status() == StatusCode::SWITCHING_PROTOCOLS {
                 upgraded.store(true, Ordering::Relaxed);
             }
@@ -325,6 +331,33 @@ mod tests {
         tokio::time::timeout(PATIENCE, end)
             .await
             .expect("the connection ends");
+    }
+
+    // Two lengths of one request: whoever is in between may have taken the other one, and what follows would be its own.
+    #[tokio::test]
+    async fn nothing_is_read_after_a_request_with_a_transfer_encoding() {
+        let server = server(4).await;
+        for lengths in [
+            "transfer-encoding: chunked\r\ncontent-length: 5\r\n",
+            "content-length: 5\r\ntransfer-encoding: chunked\r\n",
+            "transfer-encoding: chunked\r\n",
+        ] {
+            let mut socket = TcpStream::connect(server.address).await.unwrap();
+            let smuggled = "GET /two HTTP/1.1\r\nhost: x\r\n\r\n";
+            let text = format!("POST /one HTTP/1.1\r\nhost: x\r\n{lengths}\r\n0\r\n\r\n{smuggled}");
+            socket.write_all(text.as_bytes()).await.unwrap();
+            let mut answers = String::new();
+            let all = socket.read_to_string(&mut answers);
+            let read = tokio::time::timeout(PATIENCE, all).await;
+            read.expect("the connection ends").unwrap();
+            assert_eq!(
+                answers.matches("HTTP/1.1 ").count(),
+                1,
+                "{lengths}{answers}"
+            );
+            assert!(answers.contains("connection: close"), "{answers}");
+        }
+        server.stop.cancel();
     }
 
     #[tokio::test]

@@ -39,10 +39,7 @@ pub(super) async fn run(shared: Arc<Shared>, calls: Tasks<AllocationId>) {
             () = shared.allocate.notified() => false,
             () = shared.deployment.changed() => false,
         };
-        if observe && let Err(error) = shared.deployment.refresh().await {
-            tracing::warn!(%error, "the selection of the provider could not be read");
-        }
-        // Without a provider nothing new is made; what is there is still looked after.
+        // Without a provider that is ready nothing new is made; what is there is still looked after (SP-12.2).
         if let Some(provider) = shared.deployment.current() {
             match reserve(&shared, &provider).await {
                 Ok(Room::Left) => full = None,
@@ -226,6 +223,9 @@ async fn create(
     let bootstrap = hand_over(shared, &allocation)?;
     let outcome = provider.create(&allocation, bootstrap).await;
     store::crash_point!("provider_create.sent");
+    if !matches!(outcome, Outcome::Done(_)) {
+        shared.deployment.doubt();
+    }
     // `BeginCreate` has moved the revision by one.
     let allocation = Allocation {
         revision: revision + 1,

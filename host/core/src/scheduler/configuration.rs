@@ -4,8 +4,8 @@ use domain::agent::tools::{ConnectionOrigin, Tool, Transport};
 use domain::agent::{AgentConfiguration, Verbosity};
 use domain::configuration::{EnvironmentConfiguration, SessionConfiguration};
 use domain::run::{
-    Binding, ExecutionConfiguration, History, McpOrigin, McpServer, McpTransport, Model,
-    ModelOptions, PermissionPolicy, ToolControls, Workspace,
+    Binding, DeclarationHash, ExecutionConfiguration, Function, History, McpOrigin, McpServer,
+    McpTransport, Model, ModelOptions, PermissionPolicy, ToolControls, Workspace,
 };
 use domain::vault::MAX_BEARER;
 use domain::{BindingId, CredentialId, PrepareId, Secret, SessionId};
@@ -16,6 +16,7 @@ use store::configurations::ConfigurationSecrets;
 /// refuses anything.
 pub(super) fn execution_configuration(
     frozen: &SessionConfiguration,
+    declaration_hash: DeclarationHash,
     history: History,
     secrets: ConfigurationSecrets,
 ) -> ExecutionConfiguration {
@@ -34,7 +35,7 @@ pub(super) fn execution_configuration(
         });
     ExecutionConfiguration {
         harness: frozen.harness.clone(),
-        declaration_hash: frozen.declaration_hash.clone(),
+        declaration_hash,
         workspace: match frozen.environment {
             EnvironmentConfiguration::None => Workspace::Absent,
             EnvironmentConfiguration::OpenaiHosted(_) => Workspace::Bound,
@@ -46,7 +47,7 @@ pub(super) fn execution_configuration(
         instructions: agent.instructions.clone(),
         platform_prompt: None,
         output_schema: None,
-        functions: Vec::new(),
+        functions: functions(agent),
         controls: controls(agent),
         mcp: servers(agent),
         bearers: Vec::new(),
@@ -65,7 +66,8 @@ pub(crate) fn misfit(frozen: &SessionConfiguration, provider_key: &Secret) -> Op
         provider_key: Some(provider_key.clone()),
         environment: None,
     };
-    let configuration = execution_configuration(frozen, History::Fresh, secrets);
+    let hash = frozen.declaration_hash.clone();
+    let configuration = execution_configuration(frozen, hash, History::Fresh, secrets);
     let bearer = |server: &&McpServer| matches!(&server.transport, McpTransport::Http { credential, .. } if credential.is_some());
     let bearers = configuration.mcp.iter().filter(bearer).count();
     let nobody = Binding {
@@ -92,6 +94,20 @@ pub(crate) fn misfit(frozen: &SessionConfiguration, provider_key: &Secret) -> Op
     } else {
         "x_agents_core.harness_config"
     })
+}
+
+/// The declared functions, as they were written (S-FN-1).
+fn functions(agent: &AgentConfiguration) -> Vec<Function> {
+    let function = |tool: &Tool| match tool {
+        Tool::Function(function) => Some(Function {
+            name: function.name.clone(),
+            description: function.description.clone(),
+            parameters: function.parameters.as_str().to_owned(),
+            deferred: function.defer_loading,
+        }),
+        _ => None,
+    };
+    agent.tools.iter().filter_map(function).collect()
 }
 
 /// The declared MCP servers; the Runtime resolves them (RP-10.14).

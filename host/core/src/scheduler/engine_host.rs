@@ -16,6 +16,7 @@ use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::bootstrap;
+use super::tasks::{AFTER_A_FAULT, keep};
 use crate::peer::Peers;
 
 /// Waits between restarts of the daemon.
@@ -107,7 +108,11 @@ impl EngineHost {
         match self.prepare().await {
             Ok(file) => {
                 *started = true;
-                tokio::spawn(supervise(self.settings.clone(), file, self.stop.clone()));
+                let (settings, stop) = (self.settings.clone(), self.stop.clone());
+                tokio::spawn(async move {
+                    let begin = || supervise(settings.clone(), file.clone(), stop.clone());
+                    keep("engine host", &stop, AFTER_A_FAULT, begin).await;
+                });
             }
             Err(error) => {
                 tracing::error!(%error, "the Runtime for Sessions without an Environment could not be started")

@@ -6,7 +6,7 @@ use domain::configuration::{EnvironmentConfiguration, SessionConfiguration};
 use domain::dispatch::{Claimed, Delivery, Fit, Input, PeerView, Waiting, WorkView, needs};
 use domain::environment::Initialization;
 use domain::input::Delivery as Stored;
-use domain::run::{Binding, ExecutionConfiguration, History};
+use domain::run::{Binding, ExecutionConfiguration, HarnessOffer, History};
 use domain::turn::TurnState;
 use domain::{DeliveryId, DeviceId, SessionId, SessionState};
 use store::{Parts, StoreError};
@@ -157,21 +157,22 @@ impl Facts {
     fn peer_view(&self, shared: &Shared) -> Option<PeerView> {
         let peer = self.peer(shared)?;
         let binding = self.binding()?;
-        let offer = peer
-            .offers()
-            .into_iter()
-            .find(|offer| offer.id == self.configuration.harness);
+        // Not by the declaration that it was admitted with: an upgrade changes that, and a Session outlives upgrades.
         let needed = needs(&self.configuration, &self.history);
-        let fits = offer.is_some_and(|offer| {
-            offer.available
-                && offer.declaration_hash == self.configuration.declaration_hash
-                && offer.capabilities.missing(&needed).is_none()
-        });
+        let fits = self
+            .offer(&*peer)
+            .is_some_and(|offer| offer.available && offer.capabilities.missing(&needed).is_none());
         Some(PeerView {
             connection: peer.connection(),
             bound: peer.is_bound(&binding),
             fit: if fits { Fit::Fits } else { Fit::Lacks },
         })
+    }
+
+    /// What a Runtime offers of the Session's harness; never another harness (RP-7.7).
+    fn offer(&self, peer: &dyn Peer) -> Option<HarnessOffer> {
+        let mut offers = peer.offers().into_iter();
+        offers.find(|offer| offer.id == self.configuration.harness)
     }
 
     /// The Session's workspace as `bind` names it (RP-8.3).
@@ -196,8 +197,15 @@ impl Facts {
         let secrets = secrets.ok_or(StoreError::Missing {
             table: "configurations",
         })?;
+        // What the Runtime offered, so that it opens with the adapter that was judged (RP-7.5).
+        let offer = self.peer(shared).and_then(|peer| self.offer(&*peer));
+        let declaration_hash = offer.map_or_else(
+            || self.configuration.declaration_hash.clone(),
+            |offer| offer.declaration_hash,
+        );
         Ok(execution_configuration(
             &self.configuration,
+            declaration_hash,
             self.history.clone(),
             secrets,
         ))

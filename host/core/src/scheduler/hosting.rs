@@ -58,17 +58,26 @@ impl Hosting {
     pub async fn make_ready(&mut self) -> Result<(), NotHosting> {
         let described = self.handle.describe().await;
         let declaration = described.map_err(|failure| NotHosting { code: failure.code })?;
-        let health = self.handle.check().await;
-        if !health.ready {
-            return Err(NotHosting {
-                code: health.code.unwrap_or_else(|| "not_ready".to_owned()),
-            });
-        }
+        self.check().await?;
         self.declaration = Some(declaration);
         Ok(())
     }
 
-    pub(super) fn id(&self) -> &str {
+    /// Asks the provider whether it is ready (SP-12.1).
+    ///
+    /// # Errors
+    /// Its code.
+    pub async fn check(&self) -> Result<(), NotHosting> {
+        let health = self.handle.check().await;
+        if health.ready {
+            return Ok(());
+        }
+        let code = health.code.unwrap_or_else(|| "not_ready".to_owned());
+        Err(NotHosting { code })
+    }
+
+    /// Id of its plugin.
+    pub(crate) fn id(&self) -> &str {
         self.handle.id()
     }
 

@@ -54,6 +54,7 @@ pub(crate) use configuration::misfit;
 pub use engine_host::{EngineHost, EngineHostSettings};
 pub use hosting::{Hosting, NotHosting};
 pub use ownership::{Ownership, Scheduler, SchedulerSettings, run};
+pub(crate) use tasks::keep;
 
 /// What the tasks of one ownership share.
 struct Shared {

@@ -71,7 +71,7 @@ impl<K: Copy + Eq + Hash + Debug + Send + 'static> Tasks<K> {
 
 /// Runs a loop to its end. One that panics is a fault of ours, and while the lease is renewed nobody else would do its work:
 /// it begins again.
-pub(super) async fn keep<F: Future<Output = ()>>(
+pub(crate) async fn keep<F: Future<Output = ()>>(
     name: &'static str,
     stop: &CancellationToken,
     pause: Duration,

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use super::functions;
 use super::tools::{self, SearchMode};
 use super::{AgentConfiguration, Format, ServiceTier, Tool, Verbosity};
 use crate::invalid::{Invalid, Path};
@@ -15,12 +16,22 @@ const MAX_FUNCTIONS: usize = 64;
 /// Longest function name, in bytes (S-FN-9).
 const MAX_FUNCTION_NAME: usize = 512;
 
+/// Whether a harness takes function tools in a placement.
+pub fn takes_functions(declaration: &HarnessDeclaration, placement: Placement) -> bool {
+    let ability = declaration.abilities.get(Capability::FunctionTools);
+    ability.is_some_and(|ability| ability.at(placement).offered())
+}
+
 /// Checks the effective configuration of a Session: protocol errors first, also for saved Agents, then the table of
-/// sessions 2.2 in its order.
+/// sessions 2.2 in its order. `functions`: the chosen harness takes function tools.
 ///
 /// # Errors
 /// E400-08 to E400-10, or E400-23 with the path of the member below `path`.
-pub fn check(configuration: &AgentConfiguration, path: &Path) -> Result<(), Invalid> {
+pub fn check(
+    configuration: &AgentConfiguration,
+    path: &Path,
+    functions: bool,
+) -> Result<(), Invalid> {
     tools::check_whole(&configuration.tools)?;
     if let Format::JsonSchema(schema) = &configuration.text.format
         && let Some(root) = tools::foreign_root(schema)
@@ -39,7 +50,7 @@ pub fn check(configuration: &AgentConfiguration, path: &Path) -> Result<(), Inva
             "Execution currently supports service_tier=auto only.",
         );
     }
-    check_tools(&configuration.tools, &path.member("tools"))?;
+    check_tools(&configuration.tools, &path.member("tools"), functions)?;
     if configuration.multi_agent.enabled {
         return refused(
             path.member("multi_agent"),
@@ -106,10 +117,10 @@ pub fn check_declared(
             _ => {}
         }
     }
-    Ok(())
+    functions::check(&configuration.tools, &path.member("tools"), declaration)
 }
 
-fn check_tools(tools: &[Tool], path: &Path) -> Result<(), Invalid> {
+fn check_tools(tools: &[Tool], path: &Path, functions: bool) -> Result<(), Invalid> {
     let refused = |path: &Path, message: &str| Err(Invalid::unsupported(path.echo(), message));
     for (index, tool) in tools.iter().enumerate() {
         match tool {
@@ -131,8 +142,12 @@ fn check_tools(tools: &[Tool], path: &Path) -> Result<(), Invalid> {
     check_names(tools, path)?;
     for (index, tool) in tools.iter().enumerate() {
         let message = match tool {
-            Tool::Function(_) => "Function tools are not supported by this service.",
-            Tool::ToolSearch => "Deferred function discovery is not supported by this service.",
+            Tool::Function(function) if functions && !function.defer_loading => continue,
+            Tool::Function(_) if !functions => "Function tools are not supported by this service.",
+            // CAP-003: nobody would find it.
+            Tool::Function(_) | Tool::ToolSearch => {
+                "Deferred function discovery is not supported by this service."
+            }
             Tool::Mcp(_) => "MCP servers are not supported by this service.",
             Tool::ProgrammaticToolCalling { .. } | Tool::WebSearch(_) => continue,
         };
@@ -150,6 +165,7 @@ fn check_names(tools: &[Tool], path: &Path) -> Result<(), Invalid> {
         match tool {
             Tool::Function(function) => {
                 functions += 1;
+                // Two of one name are no configuration at all: the parser refuses them.
                 named &=
                     !function.name.trim().is_empty() && function.name.len() <= MAX_FUNCTION_NAME;
             }
@@ -182,7 +198,7 @@ mod tests {
     fn refused(text: &str) -> (String, Option<String>) {
         let patch = parse(Json::new(text), &Path::root(), AgentShape::Create).unwrap();
         let configuration = AgentConfiguration::from_patch(patch, "m".into());
-        let invalid = check(&configuration, &Path::root().member("agent")).expect_err(text);
+        let invalid = check(&configuration, &Path::root().member("agent"), false).expect_err(text);
         (invalid.message, invalid.param)
     }
 
@@ -227,6 +243,45 @@ mod tests {
         }
     }
 
+    // S-FN-9, CAP-003, CAP-008
+    #[test]
+    fn functions_are_admitted_where_the_harness_takes_them() {
+        let admitted = |tools: &str, functions| {
+            let text = format!(r#"{{"model":"m","tools":[{tools}]}}"#);
+            let patch = parse(Json::new(&text), &Path::root(), AgentShape::Create).unwrap();
+            let configuration = AgentConfiguration::from_patch(patch, "m".into());
+            let checked = check(&configuration, &Path::root(), functions);
+            checked.map_err(|invalid| (invalid.message, invalid.param.unwrap_or_default()))
+        };
+        let named = |name: &str, more: &str| {
+            format!(
+                r#"{{"type":"function","name":"{name}","description":"d","parameters":{{}}{more}}}"#
+            )
+        };
+        let one = named("f", "");
+        assert_eq!(admitted(&one, true), Ok(()));
+        let (message, param) = admitted(&one, false).unwrap_err();
+        assert_eq!(message, "Function tools are not supported by this service.");
+        assert_eq!(param, "tools[0]");
+        for tools in [named(" ", ""), named(&"n".repeat(513), "")] {
+            let (message, _) = admitted(&tools, true).unwrap_err();
+            assert!(message.starts_with("Function names"), "{message}");
+        }
+        let many = |count| {
+            let all: Vec<String> = (0..count).map(|n| named(&format!("f{n}"), "")).collect();
+            all.join(",")
+        };
+        assert_eq!(admitted(&many(64), true), Ok(()));
+        assert!(admitted(&many(65), true).is_err());
+        let deferred = format!("{one},{}", named("g", r#","defer_loading":true"#));
+        let (message, param) = admitted(&deferred, true).unwrap_err();
+        assert!(
+            message.starts_with("Deferred function discovery"),
+            "{message}"
+        );
+        assert_eq!(param, "tools[1]");
+    }
+
     #[test]
     fn disabled_controls_pass() {
         // S-POL-1
@@ -236,6 +291,7 @@ mod tests {
         check(
             &AgentConfiguration::from_patch(patch, "m".into()),
             &Path::root(),
+            false,
         )
         .unwrap();
     }

@@ -5,6 +5,7 @@
 //! by [`admission`] when a Session is made.
 
 pub mod admission;
+mod functions;
 mod merge;
 mod options;
 mod parameters;

@@ -18,6 +18,9 @@ pub enum ModelProtocol {
 }
 
 impl ModelProtocol {
+    /// Every protocol.
+    pub const ALL: [Self; 3] = [Self::Responses, Self::Anthropic, Self::ChatCompletions];
+
     /// The name as it is written.
     pub const fn as_str(self) -> &'static str {
         match self {

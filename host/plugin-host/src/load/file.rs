@@ -1,6 +1,6 @@
 //! One plugin file: read, judged by what it says about itself, and only then loaded.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::section::{self, Format};
 use super::{Driver, MOST_BYTES, Plugin, Refusal, Settings, Transport, Trust};
+use crate::translate::dialect::Dialect;
 use crate::transport::{Health, PluginLog};
 
 /// A plugin file and what it says about itself; nothing of it has run.
@@ -123,6 +124,7 @@ impl PluginFile {
             digest: Some(self.digest.clone()),
             path: Some(self.path.clone()),
             granted: self.asked(),
+            programs: BTreeMap::new(),
             signed_by,
             health,
             driver,
@@ -218,10 +220,8 @@ pub fn judged(text: &str) -> Result<Manifest, Refusal> {
     let version =
         |key, text: &str| Version::parse(text).map_err(|_| Refusal::Version(key, text.to_owned()));
     version("version", &manifest.version)?;
-    let contract = version("contract", &manifest.contract)?;
-    let ours = version("contract", contract::VERSION)?;
-    // While the contract is 0.x, a minor step changes shapes.
-    if (contract.major, contract.minor) != (ours.major, ours.minor) {
+    version("contract", &manifest.contract)?;
+    if Dialect::of(&manifest.contract).is_none() {
         return Err(Refusal::Contract(manifest.contract));
     }
     Ok(manifest)

@@ -1,10 +1,12 @@
 //! What the operator granted, by the digest of the file: a changed file has to be granted again.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use contract::manifest::Capability;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 const FILE: &str = "grants.toml";
 
@@ -15,6 +17,52 @@ pub struct Grants {
     /// Digest of a plugin file to what it may use.
     #[serde(default)]
     granted: BTreeMap<String, BTreeSet<Capability>>,
+    /// Digest of a plugin file to the programs behind the names of its manifest.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    programs: BTreeMap<String, BTreeMap<String, GrantedProgram>>,
+}
+
+/// A program of this machine that a plugin may start, and no other one in its place (SP section 15).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct GrantedProgram {
+    /// Absolute.
+    pub path: PathBuf,
+    /// SHA-256 of the file, in hexadecimal; looked at before every start.
+    pub digest: String,
+}
+
+impl GrantedProgram {
+    /// The file as it is now.
+    ///
+    /// # Errors
+    /// It cannot be read, or the path is not absolute.
+    pub fn at(path: &Path) -> std::io::Result<Self> {
+        if !path.is_absolute() {
+            return Err(std::io::ErrorKind::InvalidInput.into());
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            digest: digest(path)?,
+        })
+    }
+
+    /// Whether the file is still the one that was granted.
+    #[must_use]
+    pub fn is_unchanged(&self) -> bool {
+        digest(&self.path).is_ok_and(|now| now == self.digest)
+    }
+}
+
+fn digest(path: &Path) -> std::io::Result<String> {
+    let (mut file, mut hash) = (std::fs::File::open(path)?, Sha256::new());
+    let mut piece = vec![0; 64 << 10];
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(hex::encode(hash.finalize())),
+            read => hash.update(&piece[..read]),
+        }
+    }
 }
 
 /// Why the grants cannot be read or written.
@@ -73,9 +121,25 @@ impl Grants {
         self.granted.insert(digest.to_owned(), capabilities);
     }
 
+    /// The programs of the file of this digest.
+    #[must_use]
+    pub fn programs_of(&self, digest: &str) -> BTreeMap<String, GrantedProgram> {
+        self.programs.get(digest).cloned().unwrap_or_default()
+    }
+
+    /// Grants programs; an earlier grant of the digest is replaced.
+    pub fn grant_programs(&mut self, digest: &str, programs: BTreeMap<String, GrantedProgram>) {
+        if programs.is_empty() {
+            self.programs.remove(digest);
+        } else {
+            self.programs.insert(digest.to_owned(), programs);
+        }
+    }
+
     /// Takes back.
     pub fn revoke(&mut self, digest: &str) {
         self.granted.remove(digest);
+        self.programs.remove(digest);
     }
 }
 

@@ -22,7 +22,7 @@ use contract::{HarnessAdapter, McpResolver, SandboxProvider, registry};
 use domain::run::PluginIdentity;
 
 pub use file::{PluginFile, judged};
-pub use grants::{Grants, GrantsError};
+pub use grants::{GrantedProgram, Grants, GrantsError};
 pub use refusal::{Refusal, Refused};
 pub use trust::{Trust, TrustError, beside as signature_of};
 
@@ -98,6 +98,8 @@ pub struct Plugin {
     pub path: Option<PathBuf>,
     /// What it may use.
     pub granted: BTreeSet<Capability>,
+    /// The programs that it may start, by the names in its manifest.
+    pub programs: BTreeMap<String, GrantedProgram>,
     /// The operator's name for the key that signed it; none = no signature was looked at.
     pub signed_by: Option<String>,
     /// How it has behaved.
@@ -167,15 +169,16 @@ impl Plugins {
         }
         files.retain(|id, _| !twice.contains(id));
         for (id, file) in files {
-            let granted = match &grants {
-                Ok(grants) => grants.of(&file.digest),
+            let grants = match &grants {
+                Ok(grants) => grants,
                 Err(error) => {
                     plugins.refuse(&file.path, Refusal::Grants(error.clone()));
                     continue;
                 }
             };
-            match file.load(&granted, settings) {
-                Ok(plugin) => {
+            match file.load(&grants.of(&file.digest), settings) {
+                Ok(mut plugin) => {
+                    plugin.programs = grants.programs_of(&file.digest);
                     plugins.loaded.insert(id, Arc::new(plugin));
                 }
                 Err(reason) => plugins.refuse(&file.path, reason),
@@ -280,6 +283,7 @@ impl Plugin {
         }
         Ok(Self {
             granted: manifest.permissions.keys().copied().collect(),
+            programs: BTreeMap::new(),
             manifest,
             transport: Transport::BuiltIn,
             digest: None,

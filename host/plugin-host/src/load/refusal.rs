@@ -46,7 +46,7 @@ pub enum Refusal {
     #[error("its plugin.toml says {0} = {1:?}, which is no semantic version such as 1.2.3")]
     Version(&'static str, String),
     /// The manifest names another contract.
-    #[error("it was written for contract {0}, this Berth has {host}; build it against that", host = contract::VERSION)]
+    #[error("it was written for contract {0}, this Berth has {host} and runs the step before it; build it against {host}", host = contract::VERSION)]
     Contract(String),
     /// It is a native library and those are not allowed.
     #[error(

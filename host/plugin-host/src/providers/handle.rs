@@ -1,22 +1,26 @@
 //! One provider, called: a thread for each call, a deadline, and a plugin that breaks is an answer and no accident.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use contract::manifest::Capability;
 use contract::sandbox_types as theirs;
 use contract::{Host, SandboxProvider};
-use domain::AllocationId;
 use domain::provider::{Health, Outcome, Owned, ProviderDeclaration, Resources};
 use domain::run::PluginIdentity;
+use domain::{AllocationId, Secret};
+use machine::process::Spawner;
 use machine::sandbox::Sandboxes;
+use tokio::runtime::Handle;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::Provider;
 use super::call::{BootstrapFile, DaemonStart, Target, pairs};
 use super::host::{CallHost, ProviderMemory};
+use super::http::Clients;
 use super::machine::MachineCall;
 use crate::translate::provider as translate;
 
@@ -37,13 +41,47 @@ pub struct ProviderHandle {
     shared: Arc<Shared>,
 }
 
-struct Shared {
-    provider: Provider,
-    granted: BTreeSet<Capability>,
-    memory: Arc<dyn ProviderMemory>,
+/// What the deployment chose for a provider (SP-2.1).
+#[derive(Debug, Clone, Default)]
+pub struct Chosen {
+    /// Its settings with the defaults of the rest, without secrets.
+    pub settings: Vec<(String, String)>,
+    /// Its secret settings.
+    pub secrets: SecretSettings,
+    /// Resources (SP-2.4).
+    pub resources: Resources,
+}
+
+/// Where the values of secret settings are. They never enter a plugin; the host fills them in (architecture 5).
+#[derive(Debug, Clone)]
+pub enum SecretSettings {
+    /// Here: a selection that is judged and not stored yet.
+    Given(Arc<BTreeMap<String, Secret>>),
+    /// In what the provider remembers, under [`secret_key`] of this generation.
+    Stored(u64),
+}
+
+impl Default for SecretSettings {
+    fn default() -> Self {
+        Self::Given(Arc::default())
+    }
+}
+
+/// The name under which a secret setting is remembered. No plugin can ask for it: its own names hold no dot.
+#[must_use]
+pub fn secret_key(generation: u64, setting: &str) -> String {
+    format!("setting.{generation}.{setting}")
+}
+
+pub(super) struct Shared {
+    pub(super) provider: Provider,
+    pub(super) granted: BTreeSet<Capability>,
+    pub(super) memory: Arc<dyn ProviderMemory>,
     sandboxes: Option<Arc<Sandboxes>>,
-    settings: Vec<(String, String)>,
-    resources: Resources,
+    /// Starts granted programs; none where nothing may be started.
+    pub(super) spawner: Option<Spawner>,
+    pub(super) chosen: Chosen,
+    pub(super) clients: Clients,
     locks: Mutex<HashMap<AllocationId, Weak<AsyncMutex<()>>>>,
 }
 
@@ -61,8 +99,9 @@ impl ProviderHandle {
             granted,
             memory,
             sandboxes,
-            settings: Vec::new(),
-            resources: Resources::default(),
+            spawner: None,
+            chosen: Chosen::default(),
+            clients: Clients::default(),
             locks: Mutex::default(),
         };
         Self {
@@ -72,23 +111,38 @@ impl ProviderHandle {
 
     /// The same provider under a deployment's selection (SP-2.2, SP-2.4).
     #[must_use]
-    pub fn with_selection(self, settings: Vec<(String, String)>, resources: Resources) -> Self {
+    pub fn with_selection(self, chosen: Chosen) -> Self {
+        self.but(|shared| shared.chosen = chosen)
+    }
+
+    /// The same provider, whose granted programs are started under this program of ours.
+    #[must_use]
+    pub fn with_programs(self, own_program: &Path) -> Self {
+        self.but(|shared| shared.spawner = Some(Spawner::new(own_program)))
+    }
+
+    /// Another handle, which shares nothing with this one.
+    fn but(self, change: impl FnOnce(&mut Shared)) -> Self {
         let Shared {
             provider,
             granted,
             memory,
             sandboxes,
+            spawner,
+            chosen,
             ..
         } = &*self.shared;
-        let shared = Shared {
+        let mut shared = Shared {
             provider: provider.clone(),
             granted: granted.clone(),
             memory: memory.clone(),
             sandboxes: sandboxes.clone(),
-            settings,
-            resources,
+            spawner: spawner.clone(),
+            chosen: chosen.clone(),
+            clients: Clients::default(),
             locks: Mutex::default(),
         };
+        change(&mut shared);
         Self {
             shared: Arc::new(shared),
         }
@@ -226,8 +280,8 @@ impl ProviderHandle {
 
     fn selection(&self) -> theirs::Selection {
         theirs::Selection {
-            settings: pairs(&self.shared.settings),
-            resources: translate::wished(&self.shared.resources),
+            settings: pairs(&self.shared.chosen.settings),
+            resources: translate::wished(&self.shared.chosen.resources),
             host_features: Vec::new(),
         }
     }
@@ -301,8 +355,9 @@ impl ProviderHandle {
 }
 
 impl Shared {
+    /// Call it on a thread of the runtime that may block.
     fn host(
-        &self,
+        self: &Arc<Self>,
         target: Option<&Target>,
         bootstrap: Option<BootstrapFile>,
         deadline: Instant,
@@ -316,14 +371,16 @@ impl Shared {
         let machine = self.sandboxes.clone().map(|sandboxes| MachineCall {
             sandboxes,
             system: system.unwrap_or_default(),
-            bootstrap,
+            bootstrap: bootstrap.clone(),
         });
+        let settings = target.map_or(&self.chosen.settings, |target| &target.settings);
         CallHost {
-            provider: self.provider.manifest.id.clone(),
-            granted: self.granted.clone(),
+            shared: Arc::clone(self),
             allocation: target.map(|target| target.allocation),
-            memory: self.memory.clone(),
+            settings: settings.clone(),
+            bootstrap,
             machine,
+            runtime: Handle::current(),
             deadline,
             lines: 0.into(),
         }

@@ -1,7 +1,6 @@
 //! What a provider reaches during one call. A capability that is not granted answers every call with a refusal that
 //! names it and has no effect; nothing of it exists behind that answer.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -18,8 +17,12 @@ use contract::sandbox_types::Allocation;
 use contract::{Clock, Host, Http, Log, Machine, Program, Random, State};
 use domain::provider::AllocationRef;
 use domain::{AllocationId, Secret};
+use tokio::runtime::Handle;
 
+use super::call::BootstrapFile;
+use super::handle::Shared;
 use super::machine::MachineCall;
+use super::{http, program};
 
 /// Lines of one call that reach the log.
 const LINES: u32 = 100;
@@ -71,11 +74,15 @@ pub trait ProviderMemory: Send + Sync {
 
 /// One call's view of the host.
 pub(super) struct CallHost {
-    pub(super) provider: String,
-    pub(super) granted: BTreeSet<Capability>,
+    pub(super) shared: Arc<Shared>,
     pub(super) allocation: Option<AllocationRef>,
-    pub(super) memory: Arc<dyn ProviderMemory>,
+    /// Those of the allocation's own generation, without secrets (SP-2.6).
+    pub(super) settings: Vec<(String, String)>,
+    /// What hands the device's credential over; only while a daemon is started.
+    pub(super) bootstrap: Option<BootstrapFile>,
     pub(super) machine: Option<MachineCall>,
+    /// For what waits: calls come on threads that may block.
+    pub(super) runtime: Handle,
     pub(super) deadline: Instant,
     pub(super) lines: AtomicU32,
 }
@@ -102,7 +109,7 @@ pub(super) fn failure(code: &str, effect: Effect) -> Failure {
 
 impl CallHost {
     fn has(&self, capability: Capability) -> Result<(), Failure> {
-        if self.granted.contains(&capability) {
+        if self.shared.granted.contains(&capability) {
             Ok(())
         } else {
             Err(refusal(capability))
@@ -135,9 +142,19 @@ impl CallHost {
     ) -> Result<(), Failure> {
         self.has(Capability::State)?;
         key_is_valid(key)?;
-        self.memory
-            .put(&self.provider, self.scope(scope)?, key, value)
+        self.shared
+            .memory
+            .put(self.provider(), self.scope(scope)?, key, value)
             .map_err(forgotten)
+    }
+
+    pub(super) fn provider(&self) -> &str {
+        &self.shared.provider.manifest.id
+    }
+
+    /// How much of the call's budget is left.
+    pub(super) fn left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
     }
 }
 
@@ -153,7 +170,7 @@ fn key_is_valid(key: &str) -> Result<(), Failure> {
     }
 }
 
-fn forgotten(error: RememberError) -> Failure {
+pub(super) fn forgotten(error: RememberError) -> Failure {
     match error {
         RememberError::Fenced => failure("fenced", Effect::None),
         RememberError::Unavailable => failure("state_unavailable", Effect::Unknown),
@@ -195,7 +212,7 @@ impl Log for CallHost {
             .take(16)
             .map(|pair| format!("{}={}", pair.name, pair.value))
             .collect();
-        let (provider, fields) = (self.provider.as_str(), fields.join(" "));
+        let (provider, fields) = (self.provider(), fields.join(" "));
         match level {
             Level::Debug => tracing::debug!(provider, fields, "{message}"),
             Level::Info => tracing::info!(provider, fields, "{message}"),
@@ -218,8 +235,7 @@ impl Clock for CallHost {
 
     fn sleep_ms(&self, ms: u32) {
         if self.has(Capability::Clock).is_ok() {
-            let left = self.deadline.saturating_duration_since(Instant::now());
-            std::thread::sleep(Duration::from_millis(ms.min(60_000).into()).min(left));
+            std::thread::sleep(Duration::from_millis(ms.min(60_000).into()).min(self.left()));
         }
     }
 }
@@ -238,8 +254,9 @@ impl State for CallHost {
         self.has(Capability::State)?;
         key_is_valid(key)?;
         let value = self
+            .shared
             .memory
-            .get(&self.provider, self.scope(scope)?, key)
+            .get(self.provider(), self.scope(scope)?, key)
             .map_err(forgotten)?;
         Ok(value.map(|value| value.expose().to_vec()))
     }
@@ -256,17 +273,17 @@ impl State for CallHost {
     }
 }
 
-/// No linked provider asks for it, so nothing stands behind this permission and none can be granted.
 impl Http for CallHost {
-    fn send(&self, _request: &Request) -> Result<Response, Failure> {
-        Err(refusal(Capability::Http))
+    fn send(&self, request: &Request) -> Result<Response, Failure> {
+        self.has(Capability::Http)?;
+        http::send(self, request)
     }
 }
 
-/// As for `http`.
 impl Program for CallHost {
-    fn run(&self, _command: &Command) -> Result<Finished, Failure> {
-        Err(refusal(Capability::Program))
+    fn run(&self, command: &Command) -> Result<Finished, Failure> {
+        self.has(Capability::Program)?;
+        program::run(self, command)
     }
 }
 

@@ -5,20 +5,24 @@
 //! - `host`: what a call may reach: only what the manifest asks for and the operator granted.
 
 mod call;
+mod fill;
 mod handle;
 mod host;
+mod http;
 mod machine;
+mod program;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use contract::SandboxProvider;
 use contract::manifest::{Capability, Kind, Manifest};
 
 pub use call::{BootstrapFile, DaemonStart, Target};
-pub use handle::{ProviderFailure, ProviderHandle};
+pub use handle::{Chosen, ProviderFailure, ProviderHandle, SecretSettings, secret_key};
 pub use host::{ProviderMemory, RememberError, Scope};
 
+use crate::load::GrantedProgram;
 use crate::{Driver, Plugin, PluginError, Plugins};
 
 /// One provider and what its manifest says.
@@ -29,6 +33,8 @@ pub struct Provider {
     pub manifest: Manifest,
     /// What it was granted.
     pub granted: BTreeSet<Capability>,
+    /// The programs that it may start, by the names in its manifest.
+    pub programs: BTreeMap<String, GrantedProgram>,
     /// SHA-256 of its file; none if it is linked in.
     pub digest: Option<String>,
 }
@@ -55,6 +61,7 @@ impl Provider {
             plugin: driver,
             manifest: plugin.manifest,
             granted: plugin.granted,
+            programs: plugin.programs,
             digest: None,
         })
     }
@@ -83,6 +90,7 @@ impl Plugins {
             plugin: Arc::clone(provider),
             manifest: plugin.manifest.clone(),
             granted: plugin.granted.clone(),
+            programs: plugin.programs.clone(),
             digest: plugin.digest.clone(),
         })
     }

@@ -1,3 +1,5 @@
+mod reach;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,7 +20,7 @@ version = "1.0.0"
 name = "Odd"
 license = "Apache-2.0"
 kind = "sandbox-provider"
-contract = "0.1.0"
+contract = "0.2.0"
 [permissions]
 state = "to remember"
 clock = "to wait"
@@ -29,7 +31,11 @@ clock = "to wait"
 struct Odd {
     inspections: AtomicUsize,
     seen: Mutex<Vec<String>>,
+    /// What the next inspection does instead.
+    act: Mutex<Option<Act>>,
 }
+
+type Act = Box<dyn FnOnce(&dyn Host) + Send>;
 
 fn rejected(code: String) -> theirs::Outcome {
     theirs::Outcome::Rejected(theirs::Rejection {
@@ -95,7 +101,11 @@ impl SandboxProvider for Odd {
         *self.seen.lock().unwrap() = codes;
         rejected("seen".into())
     }
-    fn inspect(&self, _: &dyn Host, _: &theirs::Target) -> theirs::Outcome {
+    fn inspect(&self, host: &dyn Host, _: &theirs::Target) -> theirs::Outcome {
+        if let Some(act) = self.act.lock().unwrap().take() {
+            act(host);
+            return rejected("acted".into());
+        }
         let before = self.inspections.fetch_add(1, Ordering::SeqCst);
         std::thread::sleep(Duration::from_millis(300));
         rejected(format!("inspection_{before}"))

@@ -123,6 +123,7 @@ impl Fault {
             code: self.code().to_owned(),
             label: None,
             plugin: None,
+            detail: None,
         }
     }
 }

@@ -32,10 +32,7 @@ fn an_adapter_in_javascript_keeps_the_contract() {
     );
     let plugin = crate::load(&path);
     let adapter = crate::harness(&plugin);
-    assert_eq!(
-        kit::harness::declaration::check(adapter, &[], &plugin.manifest),
-        Ok(())
-    );
+    assert_eq!(kit::harness::suite(adapter, &[], &plugin.manifest), Ok(()));
     refuses(adapter);
     converses(adapter);
     is_cancelled_and_goes_on(adapter);

@@ -13,6 +13,7 @@
 // The name that everybody else gives it.
 extern crate berth_plugin_host as plugin_host;
 
+mod dialects;
 mod faults;
 mod fuzz;
 mod javascript;

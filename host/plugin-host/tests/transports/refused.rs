@@ -15,7 +15,7 @@ fn refusal(path: &Path, granted: &BTreeSet<Capability>, settings: &Settings) -> 
 }
 
 /// The refusal of these bytes as a file of this name.
-fn of_bytes(name: &str, bytes: &[u8]) -> String {
+pub(crate) fn of_bytes(name: &str, bytes: &[u8]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
     std::fs::write(&path, bytes).unwrap();
@@ -23,7 +23,7 @@ fn of_bytes(name: &str, bytes: &[u8]) -> String {
     refusal(&path, &machine, &crate::settings())
 }
 
-fn replaced(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
+pub(crate) fn replaced(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
     assert_eq!(from.len(), to.len());
     let mut copy = bytes.to_vec();
     let mut at = 0;
@@ -110,8 +110,8 @@ fn a_manifest_that_is_wrong_is_refused() {
         &["version", "1.2.3"],
     );
     says(
-        &with("contract = \"0.1.0\"", "contract = \"0.2.0\""),
-        &["contract 0.2.0", "0.1.0"],
+        &with("contract = \"0.2.0\"", "contract = \"0.3.0\""),
+        &["contract 0.3.0", "this Berth has 0.2.0"],
     );
     says(
         &with("id = \"faulty\"\nversion", "id = \"../x\"\nversion"),
@@ -131,15 +131,15 @@ fn a_component_of_another_kind_or_contract_is_refused() {
     let wrong = section::with_manifest(&resolver, &harness_manifest);
     let refusal = of_bytes("a.wasm", &wrong);
     says(&refusal, &["harness-adapter", "does not export", "mend"]);
-    let later = replaced(&faulty, "harness-adapter@0.1.0", "harness-adapter@0.2.0");
+    let later = replaced(&faulty, "harness-adapter@0.2.0", "harness-adapter@0.3.0");
     says(
         &of_bytes("a.wasm", &later),
-        &["contract 0.2.0", "this Berth has 0.1.0"],
+        &["contract 0.3.0", "this Berth has 0.2.0"],
     );
-    let foreign = replaced(&faulty, "berth:plugin/log@0.1.0", "other:plugin/log@0.1.0");
+    let foreign = replaced(&faulty, "berth:plugin/log@0.2.0", "other:plugin/log@0.2.0");
     says(
         &of_bytes("a.wasm", &foreign),
-        &["other:plugin/log@0.1.0", "not part of"],
+        &["other:plugin/log@0.2.0", "not part of"],
     );
 }
 
@@ -156,8 +156,8 @@ fn a_library_of_another_kind_or_contract_is_refused() {
         &of_bytes("a.so", &wrong),
         &["another kind", "mend the kind"],
     );
-    let later = replaced(&bytes, "contract = \"0.1.0\"", "contract = \"0.2.0\"");
-    says(&of_bytes("a.so", &later), &["contract 0.2.0", "0.1.0"]);
+    let later = replaced(&bytes, "contract = \"0.2.0\"", "contract = \"0.3.0\"");
+    says(&of_bytes("a.so", &later), &["contract 0.3.0", "0.2.0"]);
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn a_library_that_is_no_plugin_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.so");
     std::fs::copy(foreign, &path).unwrap();
-    let manifest = "id = \"a\"\nversion = \"1.0.0\"\nname = \"A\"\nlicense = \"MIT\"\nkind = \"mcp-resolver\"\ncontract = \"0.1.0\"\n";
+    let manifest = "id = \"a\"\nversion = \"1.0.0\"\nname = \"A\"\nlicense = \"MIT\"\nkind = \"mcp-resolver\"\ncontract = \"0.2.0\"\n";
     std::fs::write(path.with_extension("toml"), manifest).unwrap();
     let refusal = refusal(&path, &BTreeSet::new(), &crate::settings());
     says(&refusal, &["no plugin", "berth_plugin_entry_v1", "SDK"]);

@@ -47,10 +47,7 @@ fn the_codex_adapter_declares_the_same() {
         let adapter = crate::harness(plugin);
         assert_eq!(adapter.describe(&[]), declared);
         assert_eq!(adapter.features(), Codex.features());
-        assert_eq!(
-            kit::harness::declaration::check(adapter, &[], &plugin.manifest),
-            Ok(())
-        );
+        assert_eq!(kit::harness::suite(adapter, &[], &plugin.manifest), Ok(()));
     }
 }
 

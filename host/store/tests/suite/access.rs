@@ -177,7 +177,7 @@ both! {
             settings: [("size".to_owned(), size.to_string())].into(),
         };
         let change = |expected, choice| {
-            store.write(SelectProvider { expected, choice, by: administrator().unwrap() })
+            store.write(SelectProvider { expected, choice, secrets: Default::default(), by: administrator().unwrap() })
         };
         let made = join_all((0..20).map(|size| change(1, choice(size)))).await;
         let (won, lost): (Vec<_>, Vec<_>) = made.into_iter().partition(Result::is_ok);

@@ -280,4 +280,6 @@ pub struct Refusal {
     pub label: Option<String>,
     /// The Plugin in question, if there is one.
     pub plugin: Option<String>,
+    /// What exactly is wrong, for whoever wrote the declaration: a sentence of at most 1 KiB without a secret value.
+    pub detail: Option<String>,
 }

@@ -17,7 +17,7 @@ pub const ENTRY: &str = "berth_plugin_entry_v1";
 /// First field of a [`PluginTable`].
 pub const MAGIC: u64 = u64::from_le_bytes(*b"berthplg");
 /// The contract's major and minor version.
-pub const CONTRACT: (u16, u16) = (0, 1);
+pub const CONTRACT: (u16, u16) = (0, 2);
 /// Name of the section of an ELF library (and of the custom section of a component) that holds `plugin.toml`.
 pub const MANIFEST_SECTION: &str = "berth-plugin-manifest";
 /// Longest message either side accepts, in bytes.

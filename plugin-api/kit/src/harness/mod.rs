@@ -7,6 +7,7 @@ mod items;
 mod outputs;
 mod referee;
 mod rig;
+mod suite;
 mod transcript;
 
 pub use bench::Bench;
@@ -14,4 +15,5 @@ pub use configuration::configuration;
 pub use contract::catalogue::{ABILITIES, FAILURE_CODES, PREPARE_CODES};
 pub use referee::Referee;
 pub use rig::{Fills, Rig, RigError};
+pub use suite::suite;
 pub use transcript::{Scrub, Step, Transcript, TranscriptError};

@@ -182,11 +182,21 @@ fn judged(
     })?;
     match &answer {
         Ok(bindings) => bindings_hold(request, bindings)?,
-        Err(refusal) => ensure(is_code(&refusal.code), "ENV-582", || {
-            format!("{:?} is no fixed code", refusal.code)
-        })?,
+        Err(refusal) => refusal_holds(refusal)?,
     }
     Ok(answer)
+}
+
+fn refusal_holds(refusal: &Refusal) -> Result {
+    ensure(is_code(&refusal.code), "ENV-582", || {
+        format!("{:?} is no fixed code", refusal.code)
+    })?;
+    let detail = refusal.detail.as_deref().unwrap_or_default();
+    ensure(
+        detail.len() <= 1024 && !detail.chars().any(char::is_control),
+        "refusal.detail",
+        || "it is longer than 1 KiB, or holds control characters".to_owned(),
+    )
 }
 
 fn bindings_hold(request: &ResolveRequest, bindings: &[McpBinding]) -> Result {
@@ -214,4 +224,26 @@ fn bindings_hold(request: &ResolveRequest, bindings: &[McpBinding]) -> Result {
     ensure(bindings.len() >= request.declared.len(), "ENV-580", || {
         "a declared server is left out".to_owned()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_has_a_fixed_code_and_a_short_sentence() {
+        let refusal = |code: &str, detail: Option<String>| Refusal {
+            code: code.to_owned(),
+            label: None,
+            plugin: None,
+            detail,
+        };
+        let rule = |refusal: Refusal| refusal_holds(&refusal).map_err(|error| error.rule);
+        assert_eq!(rule(refusal("label_twice", None)), Ok(()));
+        assert_eq!(rule(refusal("label_twice", Some("x".repeat(1024)))), Ok(()));
+        assert_eq!(rule(refusal("Label twice", None)), Err("ENV-582"));
+        for wrong in ["x".repeat(1025), "two\nlines".to_owned()] {
+            assert_eq!(rule(refusal("a", Some(wrong))), Err("refusal.detail"));
+        }
+    }
 }

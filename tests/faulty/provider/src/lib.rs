@@ -1,5 +1,8 @@
 //! A sandbox provider that breaks as its settings say: `operation` names where, `fault` how. A fault that is not one of
-//! `breaking` is a use of the host: `state KEY`, `machine`, `clock`.
+//! `breaking` is a use of the host: `state KEY`, `machine`, `clock`, `http PATH`, `program WORD`. With a `service` it is a
+//! provider that is ready while that says so, and that can make nothing.
+
+mod ready;
 
 use breaking::{break_at, large};
 use sdk::common::{Effect, Failure, Pair};
@@ -38,6 +41,8 @@ fn act(host: &dyn Host, operation: &str, settings: &[Pair]) -> String {
         },
         ("clock", _) => host.clock().now_ms().to_string(),
         ("machine", _) => host.machine().probe().problem.unwrap_or_default(),
+        ("http", path) => ready::service(host, path),
+        ("program", word) => ready::helper(host, word),
         _ => "fine".to_owned(),
     }
 }
@@ -63,13 +68,20 @@ impl SandboxProvider for Faulty {
     }
 
     fn describe(&self, host: &dyn Host, on: &Selection) -> Result<ProviderDeclaration, Failure> {
+        if !setting(&on.settings, "service").is_empty() {
+            return Ok(ready::declaration());
+        }
         Err(failed(act(host, "describe", &on.settings)))
     }
 
     fn check(&self, host: &dyn Host, on: &Selection) -> Health {
+        let code = match setting(&on.settings, "service") {
+            "" => Some(act(host, "check", &on.settings)),
+            _ => ready::problem(host),
+        };
         Health {
-            ready: false,
-            code: Some(act(host, "check", &on.settings)),
+            ready: code.is_none(),
+            code,
             resolved: Resources {
                 cpus: None,
                 memory_mib: None,
@@ -107,6 +119,9 @@ impl SandboxProvider for Faulty {
     }
 
     fn kill(&self, host: &dyn Host, on: &Target, _fence_name: bool) -> Outcome {
+        if !setting(&on.settings, "service").is_empty() {
+            return ready::gone();
+        }
         outcome(host, "kill", on)
     }
 

@@ -23,6 +23,7 @@ impl McpResolver for Faulty {
                     code,
                     label: None,
                     plugin: None,
+                    detail: None,
                 });
             }
         }

@@ -71,6 +71,19 @@ pub(super) fn say(file: &PluginFile) {
             super::install::name(*capability)
         );
     }
+    for endpoint in &manifest.endpoints {
+        let secrets = match endpoint.secrets.as_slice() {
+            [] => String::new(),
+            keys => format!(", with the secret settings {}", keys.join(", ")),
+        };
+        let (base, methods) = (&endpoint.base, endpoint.methods.join(", "));
+        say!("  reaches    {base} ({methods}){secrets}");
+    }
+    for program in &manifest.programs {
+        let lists = program.args.iter().map(|args| args.join(" "));
+        let lists = lists.collect::<Vec<_>>().join(" | ");
+        say!("  starts     {} {lists}", program.name);
+    }
 }
 
 /// The kit's suite of the plugin's kind.
@@ -79,9 +92,7 @@ pub(super) fn say(file: &PluginFile) {
 /// The rule that it breaks.
 pub(super) fn conformance(plugin: &Plugin) -> kit::Result {
     match &plugin.driver {
-        Driver::Harness(adapter) => {
-            kit::harness::declaration::check(&**adapter, &[], &plugin.manifest)
-        }
+        Driver::Harness(adapter) => kit::harness::suite(&**adapter, &[], &plugin.manifest),
         Driver::Sandbox(provider) => {
             kit::provider::suite(&**provider, &kit::provider::Case::plain(Vec::new()))
         }

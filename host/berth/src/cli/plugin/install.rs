@@ -7,11 +7,11 @@ use crate::data_dir;
 use anyhow::{Context, bail};
 use clap::Args;
 use plugin_host::Transport;
-use plugin_host::contract::manifest::Capability;
+use plugin_host::contract::manifest::{Capability, Manifest};
 use plugin_host::load::folder::{prepare, publish};
-use plugin_host::load::{Grants, PluginFile, section, signature_of};
+use plugin_host::load::{GrantedProgram, Grants, PluginFile, section, signature_of};
 use serde_json::json;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -23,8 +23,19 @@ pub struct Options {
     /// A permission to grant; each that the plugin asks for must be granted.
     #[arg(long, value_name = "PERMISSION", value_delimiter = ',')]
     grant: Vec<String>,
+    /// The program of this machine behind a name of the manifest, by its absolute path. Granted as it is now: one that
+    /// changes is not started any more.
+    #[arg(long = "program", value_name = "NAME=PATH", value_parser = named_program)]
+    programs: Vec<(String, PathBuf)>,
     #[command(flatten)]
     place: Place,
+}
+
+fn named_program(text: &str) -> Result<(String, PathBuf), &'static str> {
+    match text.split_once('=') {
+        Some((name, path)) if path.starts_with('/') => Ok((name.to_owned(), path.into())),
+        _ => Err("write NAME=/absolute/path"),
+    }
 }
 
 /// What to remove.
@@ -75,6 +86,7 @@ pub(super) fn run(options: &Options) -> anyhow::Result<()> {
             missing.join(",")
         );
     }
+    let programs = programs(&file.manifest, &options.programs)?;
     let settings = options.place.settings();
     let folder = data_dir::open(&options.place.data_dir)?.join(data_dir::PLUGINS);
     prepare(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -85,7 +97,7 @@ pub(super) fn run(options: &Options) -> anyhow::Result<()> {
     if let Some(name) = &loaded.signed_by {
         say!("signature    by {name}");
     }
-    place(&file, asked, &folder)?;
+    place(&file, (asked, programs), &folder)?;
     say!(
         "{} {} is installed",
         file.manifest.id,
@@ -114,7 +126,40 @@ fn built(path: &Path) -> anyhow::Result<PathBuf> {
     }
 }
 
-fn place(file: &PluginFile, granted: BTreeSet<Capability>, folder: &Path) -> anyhow::Result<()> {
+/// Each program of the manifest with the file that the operator names for it.
+fn programs(
+    manifest: &Manifest,
+    named: &[(String, PathBuf)],
+) -> anyhow::Result<BTreeMap<String, GrantedProgram>> {
+    let wanted: BTreeSet<&str> = manifest
+        .programs
+        .iter()
+        .map(|it| it.name.as_str())
+        .collect();
+    if let Some((name, _)) = named
+        .iter()
+        .find(|(name, _)| !wanted.contains(name.as_str()))
+    {
+        bail!("{} starts no program called `{name}`", manifest.id);
+    }
+    let mut granted = BTreeMap::new();
+    for name in wanted {
+        let Some((_, path)) = named.iter().find(|(known, _)| known == name) else {
+            bail!(
+                "{} starts a program that it calls `{name}`; say which one of this machine that is: --program {name}=/path",
+                manifest.id
+            );
+        };
+        let program = GrantedProgram::at(path)
+            .with_context(|| format!("{} cannot be granted", path.display()))?;
+        granted.insert(name.to_owned(), program);
+    }
+    Ok(granted)
+}
+
+type Granted = (BTreeSet<Capability>, BTreeMap<String, GrantedProgram>);
+
+fn place(file: &PluginFile, (granted, programs): Granted, folder: &Path) -> anyhow::Result<()> {
     let ending = match file.transport {
         Transport::Native => "so",
         _ => "wasm",
@@ -123,6 +168,7 @@ fn place(file: &PluginFile, granted: BTreeSet<Capability>, folder: &Path) -> any
     let before = PluginFile::read(&target).map(|old| old.digest).ok();
     let mut grants = Grants::read(folder)?;
     grants.grant(&file.digest, granted);
+    grants.grant_programs(&file.digest, programs);
     grants.write(folder)?;
     if section::manifest(file.bytes()).is_none() {
         let beside = std::fs::read(file.path.with_extension("toml"))?;

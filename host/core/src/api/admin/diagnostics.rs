@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use domain::configuration::EnvironmentConfiguration;
 use domain::diagnostics::{self, Code, Diagnosis, Source};
+use domain::environment::EnvironmentStatus;
 use domain::item::Item;
 use domain::run::PluginIdentity;
 use domain::session::{SessionStatus, project};
@@ -36,6 +37,9 @@ struct SessionJson {
     failure: Option<FailureJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     waiting: Option<WaitingJson>,
+    /// Status of its Environment, which a Session itself does not show.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    environment_status: Option<EnvironmentStatus>,
     /// The plugin that serves the newest Turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     adapter: Option<PluginIdentity>,
@@ -99,6 +103,7 @@ pub(crate) async fn session(call: Call) -> Result<Reply, ApiError> {
     let shown = project(&state);
     let failure = session_failure(&state);
     let session_id = state.session.id.to_string();
+    let environment = state.environment.as_ref();
     Reply::json(
         StatusCode::OK,
         &SessionJson {
@@ -107,6 +112,7 @@ pub(crate) async fn session(call: Call) -> Result<Reply, ApiError> {
             status: shown.status,
             failure,
             waiting,
+            environment_status: environment.map(|environment| environment.status),
             adapter,
             provider,
         },

@@ -20,6 +20,8 @@ struct SelectionJson<'a> {
     settings: &'a BTreeMap<String, String>,
     /// Hosted Environments are admitted.
     ready: bool,
+    /// Why not, where a provider is selected: its fixed code, or a sentence (SP-12.1).
+    problem: Option<String>,
 }
 
 /// `GET /core/v1/sandbox-provider`
@@ -44,6 +46,7 @@ fn shown(call: &Call, selection: &Selection) -> Result<Reply, ApiError> {
         provider: selection.choice.provider.as_deref(),
         settings: &selection.choice.settings,
         ready: call.core.hosts(),
+        problem: call.core.deployment.as_ref().and_then(|it| it.problem()),
     })
 }
 

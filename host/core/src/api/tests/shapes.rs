@@ -385,7 +385,7 @@ async fn operators_see_causes_and_defaults_without_secrets(database: TestDatabas
     assert_eq!(
         shown.body,
         format!(
-            r#"{{"object":"core.session_diagnostics","session_id":"{session}","status":"idle","failure":null}}"#
+            r#"{{"object":"core.session_diagnostics","session_id":"{session}","status":"idle","failure":null,"environment_status":"pending"}}"#
         )
     );
     let model = "/core/v1/harnesses/test/model-configuration";

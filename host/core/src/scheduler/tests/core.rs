@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::scene::deployment;
 use crate::api::tests::fixture::Fixture;
+use crate::deployment::Deployment;
 use crate::issuers::{IssuerSettings, Issuers};
 use crate::peer::{Peer, Peers};
 use crate::scheduler::{EngineHost, EngineHostSettings, Hosting, Scheduler, SchedulerSettings};
@@ -64,18 +65,27 @@ pub(super) async fn scheduler(
     hosting: Option<Arc<Hosting>>,
     stop: &CancellationToken,
 ) -> Scheduler {
+    let deployment = deployment(api, Arc::default()).await;
+    if hosting.is_some() {
+        deployment.use_now(GENERATION, Ok(hosting));
+    }
+    scheduler_of(api, Arc::new(deployment), stop)
+}
+
+/// The same with a deployment of the test's own.
+pub(super) fn scheduler_of(
+    api: &Fixture,
+    deployment: Arc<Deployment>,
+    stop: &CancellationToken,
+) -> Scheduler {
     let peers: Arc<dyn Peers> = Arc::new(Nobody::default());
     let store = api.core.store.clone();
-    let deployment = deployment(api).await;
-    if hosting.is_some() {
-        deployment.use_now(GENERATION, hosting);
-    }
     let nobody = "http://127.0.0.1:9/".parse::<url::Url>().unwrap();
     Scheduler {
         store: store.clone(),
         peers: peers.clone(),
         blobs: api.core.blobs.clone(),
-        deployment: Arc::new(deployment),
+        deployment,
         issuers: Issuers::new(&IssuerSettings::default()).unwrap(),
         engine_host: Arc::new(EngineHost::new(
             EngineHostSettings {

@@ -27,7 +27,7 @@ version = "1.0.0"
 name = "Scripted"
 license = "Apache-2.0"
 kind = "sandbox-provider"
-contract = "0.1.0"
+contract = "0.2.0"
 [permissions]
 "#;
 
@@ -47,6 +47,8 @@ pub(super) struct Scripted {
     finds_nothing: AtomicBool,
     /// It cannot occupy a name.
     cannot_fence: AtomicBool,
+    /// `check` says so.
+    pub(super) unready: AtomicBool,
     /// Kills that were to occupy the name, and all.
     fences: AtomicU32,
     kills: AtomicU32,
@@ -119,9 +121,10 @@ impl SandboxProvider for Scripted {
     }
 
     fn check(&self, _: &dyn Host, _: &Selection) -> Health {
+        let unready = self.unready.load(Ordering::SeqCst);
         Health {
-            ready: true,
-            code: None,
+            ready: !unready,
+            code: unready.then(|| "capacity_insufficient".into()),
             resolved: Resources {
                 cpus: None,
                 memory_mib: None,
@@ -193,7 +196,7 @@ impl SandboxProvider for Scripted {
     }
 }
 
-async fn hosting(provider: Arc<Scripted>, store: &Store) -> Arc<Hosting> {
+pub(super) async fn hosting(provider: Arc<Scripted>, store: &Store) -> Arc<Hosting> {
     let provider = Provider::new(provider, MANIFEST).unwrap();
     let granted = provider.granted.clone();
     let memory = Arc::new(Records::new(store.clone()));
@@ -205,14 +208,14 @@ async fn hosting(provider: Arc<Scripted>, store: &Store) -> Arc<Hosting> {
     Arc::new(hosting)
 }
 
-async fn state(store: &Store, session: &str) -> SessionState {
+pub(super) async fn state(store: &Store, session: &str) -> SessionState {
     let id: SessionId = session.parse().unwrap();
     let state = store.read().state(id, &Parts::whole()).await.unwrap();
     state.unwrap()
 }
 
 /// Waits until a Session is in such a state.
-async fn until(
+pub(super) async fn until(
     store: &Store,
     session: &str,
     holds: impl Fn(&SessionState) -> bool,
@@ -229,11 +232,11 @@ async fn until(
     timeout(SOON, reached).await.expect("the state is reached")
 }
 
-fn phase(state: &SessionState) -> Option<AllocationPhase> {
+pub(super) fn phase(state: &SessionState) -> Option<AllocationPhase> {
     state.allocation.as_ref().map(|allocation| allocation.phase)
 }
 
-const HOSTED: &str = r#"{"environment":{"type":"openai_hosted"}}"#;
+pub(super) const HOSTED: &str = r#"{"environment":{"type":"openai_hosted"}}"#;
 
 /// SP-4.4, SP-4.5: a provider that does not look has not said that the create failed.
 #[tokio::test(flavor = "multi_thread")]

@@ -110,6 +110,25 @@ pub(super) fn cancelled() -> Answer<CancelProof> {
     })
 }
 
+/// The harness of the fixture, with everything.
+fn offer() -> HarnessOffer {
+    let declaration = declaration();
+    let mut capabilities = CapabilityFlags::NONE;
+    for capability in Capability::ALL {
+        capabilities.set(*capability, true);
+    }
+    HarnessOffer {
+        id: declaration.id.clone(),
+        version: "1".into(),
+        contract: "0.1".into(),
+        declaration_hash: declaration.hash(),
+        plugin: None,
+        available: true,
+        reason: None,
+        capabilities,
+    }
+}
+
 /// The connection of the shared Runtime.
 #[derive(Debug)]
 pub(super) struct Runtime {
@@ -118,6 +137,7 @@ pub(super) struct Runtime {
     bound: Mutex<Vec<Binding>>,
     /// What the next binds are refused with, in order; then they are taken.
     refuses: Mutex<Vec<RefusalCode>>,
+    offer: Mutex<HarnessOffer>,
     heard: mpsc::UnboundedSender<Heard>,
     closed: CancellationToken,
 }
@@ -129,9 +149,15 @@ impl Runtime {
             device,
             bound: Mutex::default(),
             refuses: Mutex::default(),
+            offer: Mutex::new(offer()),
             heard,
             closed: CancellationToken::new(),
         }
+    }
+
+    /// It offers something else from now on.
+    pub(super) fn upgrade(&self, change: impl FnOnce(&mut HarnessOffer)) {
+        change(&mut self.offer.lock().unwrap());
     }
 
     /// The next bind is refused, after those that are already.
@@ -169,21 +195,7 @@ impl Peer for Runtime {
     }
 
     fn offers(&self) -> Vec<HarnessOffer> {
-        let declaration = declaration();
-        let mut capabilities = CapabilityFlags::NONE;
-        for capability in Capability::ALL {
-            capabilities.set(*capability, true);
-        }
-        vec![HarnessOffer {
-            id: declaration.id.clone(),
-            version: "1".into(),
-            contract: "0.1".into(),
-            declaration_hash: declaration.hash(),
-            plugin: None,
-            available: true,
-            reason: None,
-            capabilities,
-        }]
+        vec![self.offer.lock().unwrap().clone()]
     }
 
     fn is_bound(&self, binding: &Binding) -> bool {

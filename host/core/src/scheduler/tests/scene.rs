@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -72,7 +73,7 @@ pub(super) struct Scene {
 }
 
 /// No plugin is linked here, so nothing is hosted.
-pub(super) async fn deployment(api: &Fixture) -> Deployment {
+pub(super) async fn deployment(api: &Fixture, hosts: Arc<AtomicBool>) -> Deployment {
     let (store, folder) = (&api.core.store, api.folder.path());
     let parts = Parts {
         store: store.clone(),
@@ -88,8 +89,10 @@ pub(super) async fn deployment(api: &Fixture) -> Deployment {
         memory: Arc::new(Records::new(store.clone())),
         installation: store.installation(),
         core_url: "http://127.0.0.1:9/".to_owned(),
+        program: "/nonexistent".into(),
+        check_every: Duration::from_millis(20),
     };
-    Deployment::open(parts, Arc::default()).await.unwrap()
+    Deployment::open(parts, hosts).await.unwrap()
 }
 
 impl Scene {
@@ -112,7 +115,7 @@ impl Scene {
             .write(PutSharedDevice { device, credential })
             .await
             .unwrap();
-        let deployment = deployment(&api).await;
+        let deployment = deployment(&api, Arc::default()).await;
         let (heard_in, heard) = mpsc::unbounded_channel();
         let runtime = connected.then(|| Arc::new(Runtime::new(device, heard_in.clone())));
         Self {

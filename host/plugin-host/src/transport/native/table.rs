@@ -8,13 +8,14 @@ use std::sync::Arc;
 use contract::Host;
 use contract::manifest::Kind;
 use contract::native::{
-    BAD_MESSAGE, Buffer, CONTRACT, ENTRY, ERROR, HostTable, MAGIC, MESSAGE_BYTES, OK, PANICKED,
-    PluginKind, PluginTable, Slice, UNKNOWN_OPERATION,
+    BAD_MESSAGE, Buffer, ENTRY, ERROR, HostTable, MAGIC, MESSAGE_BYTES, OK, PANICKED, PluginKind,
+    PluginTable, Slice, UNKNOWN_OPERATION,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::host::serve;
+use crate::translate::dialect::Dialect;
 use crate::transport::{Fault, Health, PluginLog};
 
 /// Why a library cannot be used. Each says what to do.
@@ -32,7 +33,7 @@ pub(crate) enum LibraryError {
     #[error("its table is damaged; build it again with this Berth's SDK")]
     Table,
     /// It was built for another contract.
-    #[error("it was built for contract {0}.{1}, this Berth has {host}; build it against that", host = contract::VERSION)]
+    #[error("it was built for contract {0}.{1}, this Berth has {host} and runs the step before it; build it against {host}", host = contract::VERSION)]
     Contract(u16, u16),
     /// Its code is of another kind than its manifest.
     #[error(
@@ -81,8 +82,9 @@ impl Library {
         if table.magic != MAGIC || size < size_of::<PluginTable>() {
             return Err(LibraryError::Table);
         }
-        if (table.contract_major, table.contract_minor) != CONTRACT {
-            let (major, minor) = (table.contract_major, table.contract_minor);
+        // Its messages are maps: a field that it does not know yet is one that is left out.
+        let (major, minor) = (table.contract_major, table.contract_minor);
+        if Dialect::at((major.into(), minor.into())).is_none() {
             return Err(LibraryError::Contract(major, minor));
         }
         let kind = match kind {

@@ -15,6 +15,7 @@ use super::bridge::Bridge;
 use super::cache::Cache;
 use super::engine::Machine;
 use super::imports::{self, Guest, Memory};
+use crate::translate::dialect::Dialect;
 use crate::transport::{Fault, Health, PluginLog};
 
 /// Bounds of one plugin.
@@ -66,7 +67,7 @@ pub(crate) enum CodeError {
     )]
     Foreign(String),
     /// It was built for another contract.
-    #[error("it was built for contract {0}, this Berth has {host}; build it against that", host = contract::VERSION)]
+    #[error("it was built for contract {0}, this Berth has {host} and runs the step before it; build it against {host}", host = contract::VERSION)]
     Contract(String),
     /// It does not export what a plugin of its kind exports.
     #[error(
@@ -85,6 +86,8 @@ pub(crate) enum CodeError {
 pub(crate) struct Code {
     machine: &'static Machine,
     pre: InstancePre<Guest>,
+    /// The version that it exports.
+    pub(super) dialect: Dialect,
     exports: Vec<(&'static str, ComponentExportIndex)>,
     pub(super) limits: Limits,
     pub(super) log: Arc<PluginLog>,
@@ -157,9 +160,12 @@ impl Code {
         let component = cache.component(&machine.engine, bytes, digest)?;
         check_imports(machine, &component, asked, granted)?;
         let (name, interface, functions) = exported(kind);
-        let whole = imports::interface(interface);
-        let index = component.get_export_index(None, &whole);
-        let index = index.ok_or_else(|| missing(machine, &component, name, interface))?;
+        let spoken = Dialect::ALL.into_iter().find_map(|dialect| {
+            let whole = imports::interface(interface, dialect);
+            Some((dialect, component.get_export_index(None, &whole)?))
+        });
+        let (dialect, index) =
+            spoken.ok_or_else(|| missing(machine, &component, name, interface))?;
         let mut exports = Vec::new();
         for function in functions {
             let found = component.get_export_index(Some(&index), function);
@@ -176,6 +182,7 @@ impl Code {
         Ok(Self {
             machine,
             pre,
+            dialect,
             exports,
             limits,
             log,
@@ -329,7 +336,7 @@ fn check_imports(
         let Some((interface, version)) = own(name) else {
             return Err(CodeError::Foreign(name.to_owned()));
         };
-        if !compatible(version) {
+        if Dialect::of(version).is_none() {
             return Err(CodeError::Contract(version.to_owned()));
         }
         if let Some(capability) = imports::capability(interface) {
@@ -349,24 +356,18 @@ fn missing(machine: &Machine, component: &Component, kind: &str, interface: &str
     let ty = component.component_type();
     let other = ty.exports(&machine.engine).find_map(|(name, _)| {
         let (found, version) = own(name)?;
-        (found == interface && !compatible(version)).then(|| version.to_owned())
+        (found == interface && Dialect::of(version).is_none()).then(|| version.to_owned())
     });
     match other {
         Some(version) => CodeError::Contract(version),
-        None => CodeError::Kind(kind.to_owned(), imports::interface(interface)),
+        None => CodeError::Kind(
+            kind.to_owned(),
+            imports::interface(interface, Dialect::Present),
+        ),
     }
 }
 
 /// Interface and version of a name of our package.
 fn own(name: &str) -> Option<(&str, &str)> {
     name.strip_prefix("berth:plugin/")?.split_once('@')
-}
-
-/// While the contract is 0.x, a minor step changes shapes.
-fn compatible(version: &str) -> bool {
-    let step = |text: &str| {
-        let version = semver::Version::parse(text).ok()?;
-        Some((version.major, version.minor))
-    };
-    step(version).is_some() && step(version) == step(contract::VERSION)
 }

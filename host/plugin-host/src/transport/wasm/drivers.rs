@@ -18,6 +18,7 @@ use wasmtime::component::{ComponentNamedList, Lift, Lower, ResourceAny};
 
 use super::bridge::lend;
 use super::code::{Code, CodeError, Running};
+use crate::translate::dialect::{Dialect, RefusalV0_1};
 use crate::transport::Fault;
 
 /// Time of a provider's call that is about no allocation; the host has its own deadline besides.
@@ -244,6 +245,8 @@ impl SandboxProvider for Sandbox {
 /// An MCP resolver.
 pub(crate) struct Resolver(Code);
 
+type Resolved<Refusal> = Result<Vec<McpBinding>, Refusal>;
+
 impl Resolver {
     /// Checks every shape of the interface.
     ///
@@ -251,7 +254,14 @@ impl Resolver {
     /// The first that is wrong.
     pub(crate) fn new(code: Code) -> Result<Self, CodeError> {
         code.check::<(), (Vec<String>,)>("features")?;
-        code.check::<(&ResolveRequest,), (Result<Vec<McpBinding>, Refusal>,)>("resolve")?;
+        match code.dialect {
+            Dialect::Present => {
+                code.check::<(&ResolveRequest,), (Resolved<Refusal>,)>("resolve")?
+            }
+            Dialect::V0_1 => {
+                code.check::<(&ResolveRequest,), (Resolved<RefusalV0_1>,)>("resolve")?
+            }
+        }
         Ok(Self(code))
     }
 }
@@ -262,8 +272,15 @@ impl McpResolver for Resolver {
     }
 
     fn resolve(&self, request: &ResolveRequest) -> Result<Vec<McpBinding>, Refusal> {
-        self.0
-            .alone("resolve", (request,))
-            .unwrap_or_else(|fault| Err(fault.refusal()))
+        let resolved = match self.0.dialect {
+            Dialect::Present => self.0.alone("resolve", (request,)),
+            Dialect::V0_1 => {
+                let former = self
+                    .0
+                    .alone::<_, Resolved<RefusalV0_1>>("resolve", (request,));
+                former.map(|resolved| resolved.map_err(Refusal::from))
+            }
+        };
+        resolved.unwrap_or_else(|fault| Err(fault.refusal()))
     }
 }

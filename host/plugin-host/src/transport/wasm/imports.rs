@@ -18,6 +18,7 @@ use wasmtime::{ResourceLimiter, StoreContextMut};
 
 use super::bridge::Bridge;
 use super::engine::Machine;
+use crate::translate::dialect::Dialect;
 use crate::transport::PluginLog;
 
 /// Most elements of a table; a Rust component has some hundreds.
@@ -64,9 +65,9 @@ impl ResourceLimiter for Memory {
     }
 }
 
-/// Name of an interface of this contract.
-pub(super) fn interface(name: &str) -> String {
-    format!("berth:plugin/{name}@{}", contract::VERSION)
+/// Name of an interface of a version of the contract.
+pub(super) fn interface(name: &str, dialect: Dialect) -> String {
+    format!("berth:plugin/{name}@{}", dialect.version())
 }
 
 /// The capability that an interface is, if it needs a grant.
@@ -99,7 +100,25 @@ pub(super) fn linker(
     granted: &BTreeSet<Capability>,
 ) -> wasmtime::Result<Linker<Guest>> {
     let mut linker = Linker::new(&machine.engine);
-    let mut log = linker.instance(&interface("log"))?;
+    // What is lent has one shape in every version that is spoken.
+    for dialect in Dialect::ALL {
+        log(&mut linker, dialect)?;
+        for capability in granted {
+            match capability {
+                Capability::Clock => clock(&mut linker, dialect)?,
+                Capability::Random => random(&mut linker, dialect)?,
+                Capability::State => state(&mut linker, dialect)?,
+                Capability::Http => http(&mut linker, dialect)?,
+                Capability::Program => program(&mut linker, dialect)?,
+                Capability::Machine => own_machine(&mut linker, dialect)?,
+            }
+        }
+    }
+    Ok(linker)
+}
+
+fn log(linker: &mut Linker<Guest>, dialect: Dialect) -> wasmtime::Result<()> {
+    let mut log = linker.instance(&interface("log", dialect))?;
     log.func_wrap(
         "emit",
         |cx: Cx<'_>, (level, message, fields): (Level, String, Vec<Pair>)| {
@@ -111,22 +130,11 @@ pub(super) fn linker(
             }
             Ok(())
         },
-    )?;
-    for capability in granted {
-        match capability {
-            Capability::Clock => clock(&mut linker)?,
-            Capability::Random => random(&mut linker)?,
-            Capability::State => state(&mut linker)?,
-            Capability::Http => http(&mut linker)?,
-            Capability::Program => program(&mut linker)?,
-            Capability::Machine => own_machine(&mut linker)?,
-        }
-    }
-    Ok(linker)
+    )
 }
 
-fn clock(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
-    let mut clock = linker.instance(&interface("clock"))?;
+fn clock(linker: &mut Linker<Guest>, dialect: Dialect) -> wasmtime::Result<()> {
+    let mut clock = linker.instance(&interface("clock", dialect))?;
     clock.func_wrap("now-ms", |cx: Cx<'_>, (): ()| -> wasmtime::Result<(u64,)> {
         with(&cx, |host| host.clock().now_ms())
     })?;
@@ -135,8 +143,8 @@ fn clock(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     })
 }
 
-fn random(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
-    let mut random = linker.instance(&interface("random"))?;
+fn random(linker: &mut Linker<Guest>, dialect: Dialect) -> wasmtime::Result<()> {
+    let mut random = linker.instance(&interface("random", dialect))?;
     random.func_wrap(
         "bytes",
         |cx: Cx<'_>, (count,): (u32,)| -> wasmtime::Result<(Vec<u8>,)> {
@@ -145,10 +153,10 @@ fn random(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     )
 }
 
-fn state(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+fn state(linker: &mut Linker<Guest>, dialect: Dialect) -> wasmtime::Result<()> {
     type Read = Result<Option<Vec<u8>>, Failure>;
     type Written = Result<(), Failure>;
-    let mut state = linker.instance(&interface("state"))?;
+    let mut state = linker.instance(&interface("state", dialect))?;
     state.func_wrap(
         "get",
         |cx: Cx<'_>, (scope, key): (Scope, String)| -> wasmtime::Result<(Read,)> {
@@ -171,8 +179,8 @@ fn state(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     )
 }
 
-fn http(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
-    let mut http = linker.instance(&interface("http"))?;
+fn http(linker: &mut Linker<Guest>, dialect: Dialect) -> wasmtime::Result<()> {
+    let mut http = linker.instance(&interface("http", dialect))?;
     http.func_wrap(
         "send",
         |cx: Cx<'_>, (request,): (Request,)| -> wasmtime::Result<(Result<Response, Failure>,)> {
@@ -181,8 +189,8 @@ fn http(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     )
 }
 
-fn program(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
-    let mut program = linker.instance(&interface("program"))?;
+fn program(linker: &mut Linker<Guest>, dialect: Dialect) -> wasmtime::Result<()> {
+    let mut program = linker.instance(&interface("program", dialect))?;
     program.func_wrap(
         "run",
         |cx: Cx<'_>, (command,): (Command,)| -> wasmtime::Result<(Result<Finished, Failure>,)> {
@@ -191,11 +199,11 @@ fn program(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     )
 }
 
-fn own_machine(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+fn own_machine(linker: &mut Linker<Guest>, dialect: Dialect) -> wasmtime::Result<()> {
     type Status = Result<MachineStatus, MachineRefusal>;
     type Start = (Allocation, MachineSpec, MachineStart);
     type Page = Result<MachinePage, Failure>;
-    let mut machine = linker.instance(&interface("machine"))?;
+    let mut machine = linker.instance(&interface("machine", dialect))?;
     machine.func_wrap(
         "probe",
         |cx: Cx<'_>, (): ()| -> wasmtime::Result<(MachineFacts,)> {
