@@ -306,6 +306,17 @@ fn messages(seen: &[Report]) -> String {
     events(seen).filter_map(text).collect::<Vec<_>>().join("|")
 }
 
+/// The line that a command writes there.
+async fn written(path: &Path) -> String {
+    for _ in 0..100 {
+        match std::fs::read_to_string(path) {
+            Ok(line) if line.ends_with('\n') => return line.trim().to_owned(),
+            _ => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+    panic!("nothing was written to {}", path.display());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_a_steer_a_cancel_and_a_resume() {
     let Some(mut bench) = Bench::start().await else {
@@ -384,13 +395,7 @@ async fn a_turn_a_steer_a_cancel_and_a_resume() {
     });
     let mut seen = Vec::new();
     bench.until(&mut seen, is_command).await;
-    let pid = bench.workspace().join("pid");
-    for _ in 0..100 {
-        if pid.is_file() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let number = written(&bench.workspace().join("pid")).await;
     let cancel = ask();
     executor.order(Order::Cancel(cancel, run));
     bench.until(&mut seen, is_done).await;
@@ -409,8 +414,7 @@ async fn a_turn_a_steer_a_cancel_and_a_resume() {
         ),
         "{seen:#?}"
     );
-    let number: String = std::fs::read_to_string(&pid).unwrap();
-    let command = Path::new("/proc").join(number.trim());
+    let command = Path::new("/proc").join(number);
     // Codex kills the command before it answers; when it then reaps it is its own affair.
     for _ in 0..100 {
         if !command.exists() {
@@ -421,6 +425,24 @@ async fn a_turn_a_steer_a_cancel_and_a_resume() {
     assert!(!command.exists(), "the cancelled command still runs");
     let seen = bench.run_to_end(&executor, "after the cancel").await;
     assert_eq!(messages(&seen), "You said: after the cancel");
+
+    // A command that left Codex's own process group ends with the cancelled Turn, before its end is told (S-CAN-7).
+    let run = run_id();
+    let script = r#"scripted: [{"steps": [{"shell": "setsid sh -c 'echo $$ > stray; sleep 600' & sleep 600"}]}, {"steps": [{"say": "Never."}]}]"#;
+    executor.order(Order::Start {
+        run,
+        input: vec![message(script)],
+    });
+    let mut seen = Vec::new();
+    bench.until(&mut seen, is_command).await;
+    let stray = written(&bench.workspace().join("stray")).await;
+    executor.order(Order::Cancel(ask(), run));
+    bench.until(&mut seen, is_done).await;
+    assert_eq!(outcome(&seen), TurnStatus::Cancelled, "{seen:#?}");
+    assert!(
+        !Path::new("/proc").join(&stray).exists(),
+        "what the cancelled Turn started works on"
+    );
 
     // The Executor is closed; another one continues the same history.
     let native = bench.native.clone().unwrap();

@@ -27,6 +27,7 @@ pub mod skill;
 pub mod template;
 pub mod time;
 pub mod vault;
+pub mod waiting;
 
 pub mod allocation;
 pub mod artifact;

@@ -1,5 +1,6 @@
 """The command line against a running Core: names and answers that scripts depend on."""
 
+import http.server
 import json
 import os
 import pathlib
@@ -7,6 +8,7 @@ import signal
 import stat
 import subprocess
 import tempfile
+import threading
 import urllib.request
 
 import pytest
@@ -107,7 +109,14 @@ def test_the_doctor_asks_a_running_core_for_its_models(tmp_path, start_core):
 def test_what_is_missing_is_named(core):
     missing = "asess_00000000000000000000000000000000"
     shown = core.cli("session", "show", missing, check=False)
-    assert shown.returncode == 1 and missing in shown.stderr, shown.stderr
+    assert shown.returncode == 1 and f"there is no Session {missing}" in shown.stderr and "berth session list" in shown.stderr, shown.stderr
+    for words, said in (
+        (("key", "revoke", missing, "--project", "default"), "berth key list"),
+        (("model", "clear", "--harness", "nonesuch"), "berth model show"),
+        (("session", "watch", missing), "berth session list"),
+    ):
+        refused = core.cli(*words, check=False)
+        assert refused.returncode == 1 and "there is no " in refused.stderr and said in refused.stderr, refused.stderr
     wrong = core.cli("model", "set", "--harness", "codex", "--protocol", "foo", "--base-url", "https://x.test/v1", "--model", "m", "--api-key-file", "/nowhere", check=False)
     assert wrong.returncode == 2 and all(word in wrong.stderr for word in ("responses", "anthropic", "chat_completions")), wrong.stderr
 
@@ -274,11 +283,11 @@ def test_without_a_flag_the_running_core_decides_the_level(tmp_path):
     assert local_provider(server)["facts"]["isolation"] == "namespaces"
 
 
-def demo(folder, *more):
+def demo(folder, *more, **environment):
     folder.mkdir(mode=0o700)
     berth.share(berth.HARNESSES, folder / "harnesses")
     command = [berth.BERTH, "demo", "--data-dir", folder, *more]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment})
 
 
 def nothing_is_left_of(folder):
@@ -350,6 +359,85 @@ def test_a_watcher_whose_reader_has_gone_ends(core):
     session = client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": "openai_hosted"})
     words = [berth.BERTH, "session", "watch", session.id, "--data-dir", core.folder]
     assert subprocess.run(words, stdout=nobody_reads(), timeout=30).returncode == 0
+
+
+def test_a_watch_ends_with_its_session(core):
+    client = client_of(core)
+    session = client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": "openai_hosted"})
+    words = [berth.BERTH, "session", "watch", session.id, "--data-dir", core.folder]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watch:
+        assert "session idle" in watch.stdout.readline()
+        client.beta.agents.sessions.delete(session.id)
+        said, complaint = watch.communicate(timeout=30)
+    assert (watch.returncode, complaint) == (0, "") and said.splitlines()[-1] == "the Session is deleted"
+
+
+def test_a_core_elsewhere_lists_what_it_has(core):
+    """Every question takes an address instead of a folder; what only the other machine can find out, its Core and Runtimes tell."""
+    client = client_of(core)
+    session = client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": "none"}, input="a Runtime comes with it")
+    settled(client, session.id)
+    there = ("--url", core.url, "--core-key-file", str(core.folder / "core-key"))
+    ask = lambda *words: subprocess.run([berth.BERTH, *words, *there], capture_output=True, text=True, timeout=60)
+    (codex,) = [row for row in json.loads(ask("harness", "list", "--json").stdout) if row["id"] == "codex"]
+    assert codex["available"] and codex["version"] == "0.171.0"
+    assert "available" in ask("harness", "list").stdout
+    plugins = {row["id"]: row for row in json.loads(ask("plugin", "list", "--json").stdout)}
+    assert {plugin["state"] for plugin in plugins.values()} == {"ready"} and "local" in plugins
+    assert all(word in ask("plugin", "list").stdout for word in ("harness-codex", "local", "mcp-bindings"))
+    for words in (("harness", "list"), ("plugin", "list")):
+        alone = subprocess.run([berth.BERTH, *words, "--url", core.url], capture_output=True, text=True, timeout=60)
+        assert alone.returncode == 2 and "--core-key-file" in alone.stderr
+
+
+def test_what_a_hosted_message_waits_for_is_told(start_core):
+    """A sandbox that was ended from outside does not come back: an operator sees what the message waits for, and until when."""
+    core = start_core()
+    client = client_of(core)
+    session = client.beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": "openai_hosted"}, input="begin")
+    settled(client, session.id)
+    berth.end_sandboxes(core.folder)
+    status = lambda: client.beta.agents.environments.retrieve(session.environment.id).status
+    until(lambda: status() != "connected", "its end is seen")
+    send = threading.Thread(target=lambda: core.raw("POST", f"/v1/agents/sessions/{session.id}/events", {"events": [message("more")]}), daemon=True)
+    send.start()
+    until(lambda: "runtime_unavailable" in core.cli("session", "show", session.id).stdout, "the wait is told")
+    shown = core.cli("session", "show", session.id).stdout
+    assert all(part in shown for part in ("waits        runtime_unavailable (harness codex), until 20", "what to do: wait; a hosted Session")), shown
+    waiting = json.loads(core.cli("session", "show", session.id, "--json").stdout)["diagnostics"]["waiting"]
+    assert set(waiting) == {"code", "harness", "expires_at"}
+
+
+class Refusing(http.server.BaseHTTPRequestHandler):
+    """A model provider that knows no key."""
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers.get("content-length") or 0))
+        body = b'{"error":{"message":"no such key","type":"invalid_request_error","code":"invalid_api_key"}}'
+        self.send_response(401)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_refused_model_key_is_told_with_what_to_do(core, tmp_path):
+    session = client_of(core).beta.agents.sessions.create(agent={"model": MODEL}, environment={"type": "none"}, input=berth.script({"status": 401}))
+    settled(client_of(core), session.id)
+    told = ("connection_failed", "the model provider refuses the key", "what to do: `berth model set`")
+    shown = core.cli("session", "show", session.id).stdout
+    assert all(part in shown for part in told), shown
+    provider = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Refusing)
+    threading.Thread(target=provider.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{provider.server_address[1]}/v1"
+    with demo(tmp_path / "demo", "--exit", "--model", MODEL, "--base-url", url, BERTH_DEMO_MODEL_KEY="sk-not-this-one") as process:
+        _, error = process.communicate(timeout=120)
+    provider.shutdown()
+    assert process.returncode == 1 and all(part in error for part in told), error
+    nothing_is_left_of(tmp_path / "demo")
 
 
 def check_config(*words, cwd=None, **environment):

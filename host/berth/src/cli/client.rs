@@ -19,15 +19,40 @@ pub struct Target {
     /// Data folder of the Core: its socket and Core key are found there.
     #[arg(long, value_name = "D", default_value = data_dir::DEFAULT)]
     pub data_dir: PathBuf,
-    /// Address of the Core instead, for one that runs elsewhere.
-    #[arg(long, requires = "core_key_file")]
-    pub url: Option<url::Url>,
-    /// File with the Core key of that Core.
-    #[arg(long, requires = "url", value_name = "FILE")]
-    pub core_key_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub elsewhere: Elsewhere,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+/// A Core that is reached by its address.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Elsewhere {
+    /// Address of the Core instead, for one that runs elsewhere.
+    #[arg(long, requires = "core_key_file")]
+    url: Option<url::Url>,
+    /// File with the Core key of that Core.
+    #[arg(long, requires = "url", value_name = "FILE")]
+    core_key_file: Option<PathBuf>,
+}
+
+impl Elsewhere {
+    /// The Core at that address, if one is named.
+    ///
+    /// # Errors
+    /// See [`Target::core`].
+    pub fn core(&self) -> anyhow::Result<Option<Core>> {
+        if self.url.is_none() {
+            return Ok(None);
+        }
+        let target = Target {
+            data_dir: PathBuf::new(),
+            elsewhere: self.clone(),
+            json: false,
+        };
+        target.core().map(Some)
+    }
 }
 
 /// A Core that answers.
@@ -45,8 +70,7 @@ impl Target {
     pub fn of(data_dir: &Path) -> Self {
         Self {
             data_dir: data_dir.to_path_buf(),
-            url: None,
-            core_key_file: None,
+            elsewhere: Elsewhere::default(),
             json: false,
         }
     }
@@ -57,7 +81,7 @@ impl Target {
     /// No Core runs on the data folder, or the key cannot be read.
     pub fn core(&self) -> anyhow::Result<Core> {
         let mut way = None;
-        let (origin, key, whence) = match (&self.url, &self.core_key_file) {
+        let (origin, key, whence) = match (&self.elsewhere.url, &self.elsewhere.core_key_file) {
             (Some(url), Some(file)) => {
                 if !net::keeps_secrets(url) {
                     bail!(
@@ -180,15 +204,29 @@ impl Core {
                 "the Core at {} refuses this Core key ({message}); use the `core-key` file of its data folder",
                 self.origin
             ),
-            StatusCode::NOT_FOUND => bail!(
+            StatusCode::NOT_FOUND => Err(NotFound(format!(
                 "{message} ({}, {status}): {method} /core/v1{path}",
                 body["error"]["code"].as_str().unwrap_or("no code")
-            ),
+            ))
+            .into()),
             _ => bail!(
                 "{message} ({}, {status})",
                 body["error"]["code"].as_str().unwrap_or("no code")
             ),
         }
+    }
+}
+
+/// The Core has no such thing.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NotFound(String);
+
+/// An error of a command that named something by its id: where the Core does not have it, `known` says how to find what it has.
+pub fn unless_found(error: anyhow::Error, what: &str, known: &str) -> anyhow::Error {
+    match error.downcast_ref::<NotFound>() {
+        Some(_) => anyhow::anyhow!("there is no {what}; {known} shows those that there are"),
+        None => error,
     }
 }
 

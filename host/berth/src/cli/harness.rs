@@ -1,5 +1,6 @@
 //! `berth harness`: the harness programs of this machine (HAR-001 to HAR-005).
 
+use super::client::{Core, Target};
 use super::show;
 use crate::data_dir::{self, HARNESSES};
 use crate::install::{self, Installed};
@@ -28,7 +29,7 @@ pub enum Command {
     /// Show each harness: its version, and whether it can run here or why not.
     List {
         #[command(flatten)]
-        place: Place,
+        target: Target,
     },
 }
 
@@ -67,7 +68,7 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
             }
             Ok(())
         }
-        Command::List { place } => list(&place).await,
+        Command::List { target } => list(&target).await,
     }
 }
 
@@ -92,57 +93,88 @@ pub fn find(id: &str, data_dir: &Path) -> anyhow::Result<Harness> {
     }
 }
 
-async fn list(place: &Place) -> anyhow::Result<()> {
-    // Programs are started in a folder of their own, so their path must not depend on ours.
-    let folder = std::path::absolute(&place.data_dir)?.join(HARNESSES);
-    let linked = super::plugin::loaded(&place.data_dir)?.harnesses()?;
-    let spawner = Spawner::new(std::env::current_exe().context("cannot find our own program")?);
-    let catalogue = Catalogue::discover(&linked, &folder, Placement::Hosted, &spawner).await;
-    let rows: Vec<(String, String, bool, String)> = linked
-        .iter()
-        .map(|harness| {
-            let id = harness.declaration.id.to_string();
-            match catalogue
-                .offers()
-                .iter()
-                .find(|offer| offer.id == harness.declaration.id)
-            {
-                Some(offer) if offer.available => (id, offer.version.clone(), true, String::new()),
-                Some(offer) => (
-                    id,
-                    offer.version.clone(),
-                    false,
-                    offer.reason.clone().unwrap_or_default(),
-                ),
-                None => {
-                    let mend = format!(
-                        "not installed; run `berth harness install {} --data-dir {}`",
-                        harness.install.id,
-                        place.data_dir.display()
-                    );
-                    (id, String::new(), false, mend)
-                }
-            }
+/// One line of the list.
+struct Row {
+    id: String,
+    version: String,
+    available: bool,
+    /// Why it cannot run, and what to do.
+    reason: String,
+}
+
+async fn list(target: &Target) -> anyhow::Result<()> {
+    let rows = match target.elsewhere.core()? {
+        Some(core) => there(&core).await?,
+        None => here(&target.data_dir).await?,
+    };
+    if target.json {
+        let rows = rows.iter().map(|row| json!({"id": row.id, "version": row.version, "available": row.available, "reason": row.reason}));
+        show::json(&json!(rows.collect::<Vec<_>>()));
+        return Ok(());
+    }
+    let rows: Vec<_> = rows
+        .into_iter()
+        .map(|row| match row.available {
+            true => vec![row.id, row.version, "available".to_owned()],
+            false => vec![row.id, row.version, row.reason],
         })
         .collect();
-    if place.json {
-        show::json(&json!(rows.iter().map(|(id, version, available, reason)| json!({"id": id, "version": version, "available": available, "reason": reason})).collect::<Vec<_>>()));
-    } else {
-        let rows: Vec<_> = rows
-            .into_iter()
-            .map(|(id, version, available, reason)| {
-                vec![
-                    id,
-                    version,
-                    if available {
-                        "available".to_owned()
-                    } else {
-                        reason
-                    },
-                ]
-            })
-            .collect();
-        show::table(&["harness", "version", "state"], &rows);
-    }
+    show::table(&["harness", "version", "state"], &rows);
     Ok(())
+}
+
+/// What the programs of this machine are found to be.
+async fn here(data_dir: &Path) -> anyhow::Result<Vec<Row>> {
+    // Programs are started in a folder of their own, so their path must not depend on ours.
+    let folder = std::path::absolute(data_dir)?.join(HARNESSES);
+    let linked = super::plugin::loaded(data_dir)?.harnesses()?;
+    let spawner = Spawner::new(std::env::current_exe().context("cannot find our own program")?);
+    let catalogue = Catalogue::discover(&linked, &folder, Placement::Hosted, &spawner).await;
+    let row = |harness: &Harness| {
+        let offers = catalogue.offers();
+        let offer = offers
+            .iter()
+            .find(|offer| offer.id == harness.declaration.id);
+        Row {
+            id: harness.declaration.id.to_string(),
+            version: offer.map_or_else(String::new, |offer| offer.version.clone()),
+            available: offer.is_some_and(|offer| offer.available),
+            reason: match offer {
+                Some(offer) => offer.reason.clone().unwrap_or_default(),
+                None => format!(
+                    "not installed; run `berth harness install {} --data-dir {}`",
+                    harness.install.id,
+                    data_dir.display()
+                ),
+            },
+        }
+    };
+    Ok(linked.iter().map(row).collect())
+}
+
+/// What the Runtimes that are connected to a Core found, one line for each answer among them.
+async fn there(core: &Core) -> anyhow::Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    let answer = core.get("/harnesses").await?;
+    for harness in answer["data"].as_array().into_iter().flatten() {
+        let id = show::text(&harness["id"]);
+        let before = rows.len();
+        for alike in harness["runtimes"].as_array().into_iter().flatten() {
+            rows.push(Row {
+                id: id.clone(),
+                version: alike["version"].as_str().unwrap_or_default().to_owned(),
+                available: alike["available"] == true,
+                reason: alike["reason"].as_str().unwrap_or_default().to_owned(),
+            });
+        }
+        if rows.len() == before {
+            rows.push(Row {
+                id,
+                version: String::new(),
+                available: false,
+                reason: "no Runtime that offers it is connected".to_owned(),
+            });
+        }
+    }
+    Ok(rows)
 }

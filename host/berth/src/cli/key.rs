@@ -1,6 +1,6 @@
 //! `berth key`: API keys of a Project (OPS-024 to OPS-026).
 
-use super::client::{self, Target};
+use super::client::{self, Target, unless_found};
 use super::show;
 use clap::Subcommand;
 use reqwest::Method;
@@ -83,7 +83,11 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
                     &format!("/projects/{project}/keys/{key_id}"),
                     None,
                 )
-                .await?;
+                .await
+                .map_err(|error| {
+                    let what = format!("key {key_id} in Project {project}");
+                    unless_found(error, &what, "`berth key list`")
+                })?;
             if target.json {
                 show::json(&answer);
             } else {

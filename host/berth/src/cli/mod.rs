@@ -3,6 +3,7 @@
 //! Every flag can also be given by its variable (`--data-dir` is `BERTH_DATA_DIR`) or by a key of the file that `--config` names; [`layers`]
 //! does that once for all of them, in the order flag, variable, file.
 
+mod advice;
 mod check_config;
 mod client;
 mod daemon;
@@ -37,6 +38,7 @@ pub use harness::find as find_harness;
 pub use serve::{
     Options as ServeOptions, Running, drain_on_signal, origin, sandboxes, start as start_core,
 };
+pub use session::why;
 
 /// Berth, a self-hosted Agents API.
 #[derive(Debug, Parser)]

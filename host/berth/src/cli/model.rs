@@ -1,6 +1,6 @@
 //! `berth model`: the deployment default of a harness (DEF-001).
 
-use super::client::Target;
+use super::client::{Target, unless_found};
 use super::show;
 use crate::data_dir::read_secret;
 use anyhow::{Context, bail};
@@ -72,7 +72,8 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
             target
                 .core()?
                 .send(Method::DELETE, &path(&harness), None)
-                .await?;
+                .await
+                .map_err(|error| missing(error, &harness))?;
             if target.json {
                 show::json(&json!({"harness": harness, "model_configuration": null}));
             } else {
@@ -81,6 +82,11 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
             Ok(())
         }
     }
+}
+
+fn missing(error: anyhow::Error, harness: &str) -> anyhow::Error {
+    let what = format!("harness `{harness}` in this Core");
+    unless_found(error, &what, "`berth model show`")
 }
 
 fn path(harness: &str) -> String {
@@ -101,7 +107,8 @@ async fn set(set: Set) -> anyhow::Result<()> {
         .target
         .core()?
         .send(Method::PUT, &path(&set.harness), Some(&body))
-        .await?;
+        .await
+        .map_err(|error| missing(error, &set.harness))?;
     if set.target.json {
         show::json(&answer);
     } else {

@@ -1,7 +1,7 @@
 //! `berth session`: what an operator needs to know about Sessions, and why one failed; never what was said in it (OPS-008, OPS-050 to 054).
 
-use super::client::{Core, Target, project};
-use super::show;
+use super::client::{Core, NotFound, Target, project, unless_found};
+use super::{advice, show};
 use crate::out;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -51,7 +51,8 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
         Command::Show { id, which } => {
             let core = which.target.core()?;
             let project = project(&core, which.project.as_deref()).await?;
-            let picture = look(&core, &project, &id).await?;
+            let looked = look(&core, &project, &id).await;
+            let picture = looked.map_err(|error| missing(error, &project, &id))?;
             if which.target.json {
                 show::json(&picture);
             } else {
@@ -85,6 +86,11 @@ async fn list(which: &Which) -> anyhow::Result<()> {
         .collect();
     show::table(&["id", "status", "environment", "model", "created"], &rows);
     Ok(())
+}
+
+fn missing(error: anyhow::Error, project: &str, id: &str) -> anyhow::Error {
+    let what = format!("Session {id} in Project {project}");
+    unless_found(error, &what, "`berth session list`")
 }
 
 /// Everything that an operator may see of one Session.
@@ -147,6 +153,7 @@ fn print_picture(picture: &Value) {
         if let Some(reason) = failure["reason"].as_str() {
             say!("             {reason}");
         }
+        say_advice(failure);
         if failure["params"]
             .as_object()
             .is_some_and(|params| params.values().any(|value| !value.is_null()))
@@ -155,15 +162,17 @@ fn print_picture(picture: &Value) {
         }
     }
     let waiting = &picture["diagnostics"]["waiting"];
-    let harness = show::text(&waiting["harness"]);
-    match waiting["code"].as_str() {
-        Some("harness_unavailable") => say!(
-            "waits        for the harness {harness}: `berth harness list` says why it cannot run, `berth harness install {harness}` installs it"
-        ),
-        Some(_) => say!(
-            "waits        for its Runtime to connect; if it does not, the log of `berth serve` says why"
-        ),
-        None => {}
+    if waiting.is_object() {
+        let until = match waiting["expires_at"].as_str() {
+            Some(_) => format!(", until {}", show::time(&waiting["expires_at"])),
+            None => String::new(),
+        };
+        say!(
+            "waits        {} (harness {}){until}",
+            show::text(&waiting["code"]),
+            show::text(&waiting["harness"])
+        );
+        say_advice(waiting);
     }
     for turn in picture["turns"].as_array().into_iter().flatten() {
         let cause = match turn["cause"].as_str() {
@@ -177,6 +186,31 @@ fn print_picture(picture: &Value) {
             show::time(&turn["created_at"])
         );
     }
+}
+
+/// Why a Session of the Project `default` failed and what to do, in one sentence each; none where nobody can tell.
+pub async fn why(core: &Core, id: &str) -> Option<String> {
+    let project = project(core, None).await.ok()?;
+    let path = format!("/projects/{project}/sessions/{id}/diagnostics");
+    let diagnostics = core.get(&path).await.ok()?;
+    let failure = &diagnostics["failure"];
+    let mut lines = vec![failure["code"].as_str()?.to_owned()];
+    lines.extend(advice_on(failure));
+    Some(lines.join("\n  "))
+}
+
+fn say_advice(about: &Value) {
+    for line in advice_on(about) {
+        say!("             {line}");
+    }
+}
+
+/// What a failure or a wait means and what to do. In the page a command names no particular harness.
+fn advice_on(about: &Value) -> Vec<String> {
+    let status = about["params"]["http_status"].as_u64();
+    let harness = about["harness"].as_str().unwrap_or("HARNESS");
+    let lines = advice::lines(&show::text(&about["code"]), status).into_iter();
+    lines.map(|line| line.replace("HARNESS", harness)).collect()
 }
 
 /// Id, version and digest of a plugin.
@@ -194,19 +228,29 @@ async fn watch(id: &str, which: &Which) -> anyhow::Result<()> {
     let project = project(&core, which.project.as_deref()).await?;
     let mut before = Value::Null;
     loop {
-        let picture = look(&core, &project, id).await?;
+        let picture = match look(&core, &project, id).await {
+            Err(error) if !before.is_null() && error.is::<NotFound>() => {
+                // Not our answer to give in the form of the others: there is no Session any more.
+                if !which.target.json {
+                    say!("the Session is deleted");
+                }
+                return Ok(());
+            }
+            looked => looked.map_err(|error| missing(error, &project, id))?,
+        };
         if picture != before {
             if which.target.json {
                 say!("{picture}");
             } else {
                 let turn = &picture["turns"][0];
                 say!(
-                    "{}  session {}  environment {}  turn {}  cause {}",
+                    "{}  session {}  environment {}  turn {}  cause {}  waits {}",
                     jiff::Timestamp::now().strftime("%H:%M:%S"),
                     show::text(&picture["status"]),
                     show::text(&picture["diagnostics"]["environment_status"]),
                     show::text(&turn["status"]),
                     show::text(&picture["diagnostics"]["failure"]["code"]),
+                    show::text(&picture["diagnostics"]["waiting"]["code"]),
                 );
             }
             before = picture;

@@ -169,7 +169,19 @@ async fn show(
 
     say!("3. run a Session: {TASK}");
     let body = json!({"agent": {"model": model.name}, "environment": {"type": "openai_hosted"}, "input": TASK, "stream": true});
-    let answer = watch::session(api, &body, stages, made).await?;
+    let answer = match watch::session(api, &body, stages, made).await {
+        Ok(answer) => answer,
+        Err(error) => {
+            let why = match made.get() {
+                Some(session) => cli::why(&core, session).await,
+                None => None,
+            };
+            return Err(match why {
+                Some(why) => anyhow::anyhow!("{error:#}\n  {why}"),
+                None => error,
+            });
+        }
+    };
     say!("\nfinal answer: {answer}\n");
     say!("{}", stages.table().trim_end());
 

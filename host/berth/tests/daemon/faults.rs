@@ -320,6 +320,27 @@ async fn a_harness_that_ends_at_once_fails_the_preparation() {
     );
 }
 
+// S-CAN-7: what a cancelled Turn left running, in a session of its own, is gone before the Turn's end is told.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancel_ends_what_left_the_harness() {
+    let Some((bench, mut core)) = Bench::at_work().await else {
+        return;
+    };
+    let script = "(setsid sleep 600 & echo $! > pid) ; echo ready";
+    let text = format!(r#"timeline: [{{"start": "{script}"}}, {{"await_file": "pid"}}, "hang"]"#);
+    let run = bench.begin(&mut core, History::Fresh, &text).await;
+    let pid = bench.workspace().join("pid");
+    eventually("the command does not run", || {
+        std::fs::read_to_string(&pid).is_ok_and(|pid| !pid.is_empty())
+    })
+    .await;
+    assert_eq!(cancel(&bench, &mut core, run).await, TurnStatus::Cancelled);
+    let pid = std::fs::read_to_string(&pid).unwrap();
+    assert!(!Path::new("/proc").join(pid.trim()).exists());
+    let events = core.done().await;
+    assert_eq!(outcome(&events), TurnStatus::Cancelled, "{events:#?}");
+}
+
 // S-CAN-5: what a cancel cut off is reported as incomplete, and the process is kept (TRN-006).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_keeps_the_process_and_marks_the_item() {

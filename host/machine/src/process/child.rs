@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{Input, Output};
 
@@ -90,10 +90,19 @@ impl Child {
     }
 }
 
+/// What a holder asks of the governing task.
+#[derive(Debug)]
+pub(super) enum Ask {
+    /// End the scope with this grace.
+    Stop(Duration),
+    /// Count who lives beside the leader.
+    Count(oneshot::Sender<u32>),
+}
+
 /// A handle on a tree without its pipes.
 #[derive(Clone)]
 pub struct Stopper {
-    pub(super) commands: mpsc::UnboundedSender<Duration>,
+    pub(super) commands: mpsc::UnboundedSender<Ask>,
     pub(super) phase: watch::Receiver<Phase>,
 }
 
@@ -107,7 +116,15 @@ impl Stopper {
     /// Asks for the stop and does not wait for it.
     pub fn request_stop(&self, grace: Duration) {
         // The governing task is gone only when the tree has ended.
-        let _ = self.commands.send(grace);
+        let _ = self.commands.send(Ask::Stop(grace));
+    }
+
+    /// How many processes of the scope live beside its leader; none when that cannot be told, because the tree ended or its
+    /// supervisor does not answer.
+    pub async fn others(&self) -> Option<u32> {
+        let (asked, told) = oneshot::channel();
+        self.commands.send(Ask::Count(asked)).ok()?;
+        told.await.ok()
     }
 
     /// See [`Child::wait`].

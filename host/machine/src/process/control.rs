@@ -31,6 +31,8 @@ pub(crate) enum Command {
         /// Milliseconds until KILL; 0 kills at once.
         grace_ms: u64,
     },
+    /// Asks for one [`Report::Others`].
+    Count,
 }
 
 /// Supervisor to caller.
@@ -55,6 +57,11 @@ pub(crate) enum Report {
         code: Option<i32>,
         /// Signal.
         signal: Option<i32>,
+    },
+    /// The answer to a count: so many processes of the scope live beside its leader.
+    Others {
+        /// Zombies do not count.
+        living: u32,
     },
     /// No process of the scope is left. The last message.
     Empty,

@@ -1,14 +1,15 @@
 //! The task that stands between one supervisor and the holders of its tree.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::child::{Ended, Exit, Phase};
+use super::child::{Ask, Ended, Exit, Phase};
 use super::control::{self, Command, Report};
 use super::reaper::Reaper;
 
@@ -24,7 +25,7 @@ pub(super) struct Governor {
     pub(super) supervisor: tokio::process::Child,
     pub(super) reports: OwnedReadHalf,
     pub(super) control: OwnedWriteHalf,
-    pub(super) commands: mpsc::UnboundedReceiver<Duration>,
+    pub(super) commands: mpsc::UnboundedReceiver<Ask>,
     pub(super) phase: watch::Sender<Phase>,
     pub(super) exited: CancellationToken,
     pub(super) outputs: [CancellationToken; 2],
@@ -57,6 +58,7 @@ impl Governor {
         let mut scope_empty = false;
         let mut held = true;
         let mut obeys_until = None;
+        let mut counts = VecDeque::new();
         // Both outputs ended and the scope had another drain time to end by itself: a background process that
         // closed its output keeps nobody waiting (F06).
         let leftover = async {
@@ -80,18 +82,33 @@ impl Governor {
                         scope_empty = true;
                         break;
                     }
+                    Some(Report::Others { living }) => {
+                        if let Some(asked) = counts.pop_front() {
+                            // Whoever does not wait any more needs no answer.
+                            let _ = oneshot::Sender::send(asked, living);
+                        }
+                        false
+                    }
                     Some(Report::Started { .. } | Report::Refused { .. }) => false,
                     None => break,
                 },
-                grace = commands.recv(), if held => {
+                ask = commands.recv(), if held => {
                     // None: no holder is left, so nobody will read or stop it any more.
-                    held = grace.is_some();
-                    let grace = grace.unwrap_or_default();
-                    stopping = true;
-                    obeys_until = sooner(obeys_until, grace);
-                    let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+                    held = ask.is_some();
+                    let command = match ask.unwrap_or(Ask::Stop(Duration::ZERO)) {
+                        Ask::Stop(grace) => {
+                            stopping = true;
+                            obeys_until = sooner(obeys_until, grace);
+                            let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+                            Command::Stop { grace_ms }
+                        }
+                        Ask::Count(asked) => {
+                            counts.push_back(asked);
+                            Command::Count
+                        }
+                    };
                     // A supervisor that is gone is seen as the end of its reports.
-                    let _ = control::send_async(&mut control, &Command::Stop { grace_ms }).await;
+                    let _ = control::send_async(&mut control, &command).await;
                     false
                 }
                 // At most one of them, once: the second is over when it has fired.

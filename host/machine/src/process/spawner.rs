@@ -229,7 +229,7 @@ async fn launch(
     {
         Report::Started { pid } => Ok((control, pid)),
         Report::Refused { step, errno } => Err(refusal(step, errno)),
-        Report::Exited { .. } | Report::Empty => {
+        Report::Exited { .. } | Report::Others { .. } | Report::Empty => {
             Err(StartError::Supervisor(io::ErrorKind::InvalidData.into()))
         }
     }

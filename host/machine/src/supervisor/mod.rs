@@ -13,6 +13,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command as Program, ExitCode, Stdio};
+use std::sync::{Arc, Mutex};
 
 use rustix::process::{
     DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit, setsid, umask,
@@ -53,10 +54,12 @@ fn run() -> io::Result<()> {
     };
     control::send(&control, &Report::Started { pid: leader })?;
     let commands = control.try_clone()?;
+    let reports = Arc::new(Mutex::new(control));
+    let answers = Arc::clone(&reports);
     std::thread::Builder::new()
         .name("control".to_owned())
-        .spawn(move || tree::obey(&commands))?;
-    tree::watch(&control, leader)
+        .spawn(move || tree::obey(&commands, &answers, leader))?;
+    tree::watch(&reports, leader)
 }
 
 /// Duplicates standard input with close-on-exec and puts `/dev/null` in its place.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::unix::net::UnixStream;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -14,7 +15,7 @@ const PASS: Duration = Duration::from_millis(5);
 
 /// Waits for all children until none is left and tells the caller (RP-16.2, RP-16.5). Then the process ends, the
 /// obeying thread with it.
-pub(super) fn watch(control: &UnixStream, leader: u32) -> io::Result<()> {
+pub(super) fn watch(control: &Mutex<UnixStream>, leader: u32) -> io::Result<()> {
     while let Some((pid, status)) = sys::wait_any()? {
         if pid == leader {
             let report = Report::Exited {
@@ -22,15 +23,21 @@ pub(super) fn watch(control: &UnixStream, leader: u32) -> io::Result<()> {
                 signal: status.terminating_signal(),
             };
             // A caller that is gone is the other thread's matter: it kills the tree.
-            let _ = control::send(control, &report);
+            let _ = tell(control, &report);
         }
     }
-    let _ = control::send(control, &Report::Empty);
+    let _ = tell(control, &Report::Empty);
     Ok(())
 }
 
+/// Both threads report; one message is written after the other.
+fn tell(control: &Mutex<UnixStream>, report: &Report) -> io::Result<()> {
+    let control = control.lock().unwrap_or_else(PoisonError::into_inner);
+    control::send(&*control, report)
+}
+
 /// Reads stops until the socket closes, and kills the tree then. Never returns while a process of the tree lives.
-pub(super) fn obey(control: &UnixStream) {
+pub(super) fn obey(control: &UnixStream, reports: &Mutex<UnixStream>, leader: u32) {
     let mut deadline: Option<Instant> = None;
     loop {
         if let Some(deadline) = deadline {
@@ -50,6 +57,12 @@ pub(super) fn obey(control: &UnixStream) {
                 }
                 deadline = Some(deadline.map_or(asked, |deadline| deadline.min(asked)));
             }
+            Ok(Command::Count) => {
+                let report = Report::Others {
+                    living: others(leader),
+                };
+                let _ = tell(reports, &report);
+            }
             // A message is written whole, so a time-out falls between two of them.
             Err(error)
                 if matches!(
@@ -59,6 +72,17 @@ pub(super) fn obey(control: &UnixStream) {
             Ok(Command::Confine { .. } | Command::Launch(_)) | Err(_) => kill_all(),
         }
     }
+}
+
+/// Living processes of the tree beside its leader. A tree that cannot be read counts as one that has some.
+fn others(leader: u32) -> u32 {
+    let Ok(tree) = sys::descendants() else {
+        return 1;
+    };
+    let living = tree
+        .into_iter()
+        .filter(|process| !process.zombie && process.pid != leader);
+    u32::try_from(living.count()).unwrap_or(u32::MAX)
 }
 
 fn signal_all(signal: Signal) -> usize {

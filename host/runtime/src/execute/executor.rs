@@ -27,7 +27,7 @@ use tokio::{
 use super::{
     fill::Fills,
     interface::{Order, Programs, Report, Reported, Setup},
-    process::{Facts, Feeds, Output, Running, STOP_GRACE, Written, feeds},
+    process::{Facts, Feeds, Output, Running, STOP_GRACE, Written, feeds, survey},
     run::{Do, Limits, Run},
 };
 use crate::place::Place;
@@ -153,6 +153,7 @@ impl Task {
                 },
                 Some(written) = self.facts.written.recv() => self.wrote(written),
                 Some(output) = self.facts.output.recv(), if reads => self.heard(output),
+                Some(alone) = self.facts.surveyed.recv() => self.tell_run(|run, now, out| run.surveyed(alone, now, out)),
                 () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => self.tick(),
             }
             self.advance().await;
@@ -426,6 +427,7 @@ impl Task {
                     seq,
                     events,
                 })),
+                Do::Survey => survey(self.processes.values(), &self.feeds),
                 Do::Kill => {
                     self.doom();
                     self.kill_all(KILL_GRACE);

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use domain::Secret;
+use futures_util::future::join_all;
 use plugin_host::contract::{
     harness_io::{BadLine, Chunk, Input, Line},
     harness_launch::Framing,
@@ -10,7 +11,7 @@ use plugin_host::contract::{
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     sync::mpsc,
-    time::timeout,
+    time::{Instant, sleep, timeout},
 };
 
 use super::framing::{Cut, Cutter};
@@ -24,6 +25,10 @@ const READ: usize = 64 * 1024;
 const BATCHES: usize = 2;
 /// How long a process may live on after it has closed its output.
 const SILENT_LIFE: Duration = Duration::from_secs(2);
+/// For what a cancel has ended to leave: a killed process goes within milliseconds.
+const LEAVES_WITHIN: Duration = Duration::from_millis(500);
+/// Between two looks at it.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// TERM to KILL when the adapter or the host ends a process (TRN-010).
 pub(super) const STOP_GRACE: Duration = Duration::from_secs(3);
 
@@ -62,22 +67,30 @@ pub(super) struct Running {
 pub(super) struct Feeds {
     pub(super) output: mpsc::Sender<Output>,
     pub(super) written: mpsc::UnboundedSender<Written>,
+    pub(super) surveyed: mpsc::UnboundedSender<bool>,
 }
 
 /// Where [`Feeds`] end.
 pub(super) struct Facts {
     pub(super) output: mpsc::Receiver<Output>,
     pub(super) written: mpsc::UnboundedReceiver<Written>,
+    pub(super) surveyed: mpsc::UnboundedReceiver<bool>,
 }
 
 pub(super) fn feeds() -> (Feeds, Facts) {
     let (output, outputs) = mpsc::channel(BATCHES);
     let (written, writtens) = mpsc::unbounded_channel();
+    let (surveyed, surveys) = mpsc::unbounded_channel();
     (
-        Feeds { output, written },
+        Feeds {
+            output,
+            written,
+            surveyed,
+        },
         Facts {
             output: outputs,
             written: writtens,
+            surveyed: surveys,
         },
     )
 }
@@ -121,6 +134,26 @@ impl Running {
     pub(super) fn stop(&self, grace: Duration) {
         self.life.stop(grace);
     }
+}
+
+/// Looks, for a moment, whether the harness is alone in the trees of these processes, and tells.
+pub(super) fn survey<'a>(running: impl Iterator<Item = &'a Running>, feeds: &Feeds) {
+    let lives: Vec<_> = running.map(|running| Arc::clone(&running.life)).collect();
+    let told = feeds.surveyed.clone();
+    tokio::spawn(async move {
+        let until = Instant::now() + LEAVES_WITHIN;
+        let alone = loop {
+            let looks = lives.iter().map(|life| life.is_alone());
+            let alone = timeout(LEAVES_WITHIN, join_all(looks)).await;
+            let alone = alone.is_ok_and(|looks| looks.into_iter().all(|alone| alone));
+            if alone || Instant::now() >= until {
+                break alone;
+            }
+            sleep(LOOK_AGAIN).await;
+        };
+        // The Executor is gone only when nobody needs to know.
+        let _ = told.send(alone);
+    });
 }
 
 impl Drop for Running {

@@ -107,6 +107,8 @@ impl std::fmt::Debug for Process {
 pub trait Life: Send + Sync {
     /// Ends the whole tree: TERM, then KILL after `grace`. Returns at once; `end` tells when it is done.
     fn stop(&self, grace: Duration);
+    /// Whether nothing of the tree lives beside its leader; false when that cannot be told.
+    fn is_alone(&self) -> BoxFuture<'static, bool>;
     /// Waits until the leader has exited and the tree is empty.
     fn end(&self) -> BoxFuture<'static, End>;
 }

@@ -186,6 +186,11 @@ impl Life for Tree {
         self.0.request_stop(grace);
     }
 
+    fn is_alone(&self) -> BoxFuture<'static, bool> {
+        let tree = self.0.clone();
+        Box::pin(async move { tree.others().await == Some(0) })
+    }
+
     fn end(&self) -> BoxFuture<'static, End> {
         let tree = self.0.clone();
         Box::pin(async move {

@@ -1,6 +1,6 @@
 //! `berth plugin list` and `berth plugin inspect`.
 
-use super::super::client::Target;
+use super::super::client::{Core, Elsewhere, Target};
 use super::super::{local, show};
 use super::{Place, settings};
 use clap::Args;
@@ -18,6 +18,8 @@ pub struct Options {
     /// Load native plugins too. They run with all rights of this program.
     #[arg(long)]
     allow_native_plugins: bool,
+    #[command(flatten)]
+    elsewhere: Elsewhere,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -40,6 +42,9 @@ pub struct Inspection {
 /// # Errors
 /// A built-in plugin has a broken manifest.
 pub(super) async fn run(options: Options) -> anyhow::Result<()> {
+    if let Some(core) = options.elsewhere.core()? {
+        return there(&core, options.json).await;
+    }
     let settings = settings(&options.local.data_dir, options.allow_native_plugins, false);
     let plugins = tokio::task::spawn_blocking(move || Plugins::open(&settings)).await??;
     let mut rows = rows(&plugins);
@@ -59,9 +64,39 @@ pub(super) async fn run(options: Options) -> anyhow::Result<()> {
             row["here"] = json!({"ready": health.ready, "code": health.code, "facts": told});
         }
     }
-    if options.json {
-        show::json(&json!(rows));
-        return Ok(());
+    tell(&rows, options.json);
+    Ok(())
+}
+
+/// What a Core that runs elsewhere has loaded and refused. Only that Core can look at its machine, and tells of it whether the
+/// chosen provider is ready.
+async fn there(core: &Core, as_json: bool) -> anyhow::Result<()> {
+    let loaded = core.get("/plugins").await?;
+    let selection = core.get("/sandbox-provider").await?;
+    let list = |name: &str| loaded[name].as_array().cloned().unwrap_or_default();
+    let mut rows = list("data");
+    for row in &mut rows {
+        let permissions = row["permissions"].as_array().into_iter().flatten();
+        row["permissions"] = json!(listed(permissions.map(show::text).collect()));
+        if row["reason"].is_null() {
+            row["reason"] = in_runtimes(row);
+        }
+        if row["id"] == selection["provider"] && selection["ready"] == false {
+            row["state"] = json!("not ready");
+            row["reason"] = selection["problem"].clone();
+        }
+    }
+    rows.extend(list("refused").into_iter().map(|mut row| {
+        row["state"] = json!("refused");
+        row
+    }));
+    tell(&rows, as_json);
+    Ok(())
+}
+
+fn tell(rows: &[Value], as_json: bool) {
+    if as_json {
+        return show::json(&json!(rows));
     }
     let columns = ["kind", "id", "version", "transport", "permissions", "state"];
     let cells: Vec<_> = rows
@@ -74,15 +109,16 @@ pub(super) async fn run(options: Options) -> anyhow::Result<()> {
         .collect();
     let titles: Vec<_> = columns.into_iter().chain(["on this machine"]).collect();
     show::table(&titles, &cells);
-    for row in rows.iter().filter(|row| row["state"] != "refused") {
+    for row in rows {
+        let about = if row["state"] == "refused" {
+            &row["file"]
+        } else {
+            &row["id"]
+        };
         if let Some(reason) = row["reason"].as_str() {
-            say!("{}: {reason}", show::text(&row["id"]));
+            say!("{}: {reason}", show::text(about));
         }
     }
-    for refused in plugins.refused() {
-        say!("{refused}");
-    }
-    Ok(())
 }
 
 /// What the Core that runs on this folder has loaded; none if none answers.
@@ -192,6 +228,10 @@ fn permissions(manifest: &Manifest) -> String {
         .keys()
         .map(|capability| show::text(&json!(capability)))
         .collect();
+    listed(names)
+}
+
+fn listed(names: Vec<String>) -> String {
     if names.is_empty() {
         "none".to_owned()
     } else {

@@ -3,19 +3,18 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use domain::configuration::EnvironmentConfiguration;
 use domain::diagnostics::{self, Code, Diagnosis, Source};
 use domain::environment::EnvironmentStatus;
 use domain::item::Item;
-use domain::run::PluginIdentity;
+use domain::run::{HarnessId, PluginIdentity};
 use domain::session::{SessionStatus, project};
-use domain::turn::{Turn, TurnState, TurnStatus};
+use domain::turn::{Turn, TurnStatus};
+use domain::waiting::{Connected, Live};
 use domain::{SessionState, Timestamp};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use store::Parts;
-use store::read::SessionRecord;
 
 use super::projects::rfc3339;
 use crate::api::call::{Call, Reply};
@@ -48,11 +47,14 @@ struct SessionJson {
     provider: Option<PluginIdentity>,
 }
 
-/// What a queued Turn waits for.
+/// What input waits for.
 #[derive(Serialize)]
 struct WaitingJson {
     code: &'static str,
     harness: String,
+    /// When it will have waited too long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -91,14 +93,21 @@ pub(crate) async fn session(call: Call) -> Result<Reply, ApiError> {
     let reader = call.core.store.read();
     let found = within(reader.session(call.id("project_id"), call.id("session_id"))).await?;
     let record = found.ok_or(AdminError::NotFound)?;
-    let waiting = waiting(&call.core, &record);
     let parts = Parts {
         allocation: true,
+        binding: true,
+        calls: true,
         ..Parts::default()
     };
-    let hosted = within(reader.state(call.id("session_id"), &parts)).await?;
-    let provider = hosted.and_then(|state| state.allocation?.plugin);
-    let state = record.state;
+    let found = within(reader.state(call.id("session_id"), &parts)).await?;
+    // Deleted between the two reads.
+    let state = found.filter(|state| state.session.deleted_at.is_none());
+    let state = state.ok_or(AdminError::NotFound)?;
+    let waiting = waiting(&call.core, &record.configuration.harness, &state);
+    let provider = state
+        .allocation
+        .as_ref()
+        .and_then(|allocation| allocation.plugin.clone());
     let adapter = state.turn.as_ref().and_then(|turn| turn.adapter.clone());
     let shown = project(&state);
     let failure = session_failure(&state);
@@ -147,30 +156,28 @@ async fn within<T>(
     }
 }
 
-/// Why the queued Turn of a Session without an Environment does not begin, as the owner of execution knows without asking
-/// anybody (S-DIA-1); a hosted one that lacks its harness fails instead (ENV-353).
-fn waiting(core: &Core, record: &SessionRecord) -> Option<WaitingJson> {
-    let queued = record
-        .state
-        .turn
-        .as_ref()
-        .is_some_and(|turn| turn.state == TurnState::Queued);
-    let owned = core.store.lease().borrow().is_some();
-    if !queued || !owned || record.configuration.environment != EnvironmentConfiguration::None {
+/// What the Session's input waits for, as the owner of execution knows without asking anybody (S-DIA-1).
+fn waiting(core: &Core, harness: &HarnessId, state: &SessionState) -> Option<WaitingJson> {
+    if core.store.lease().borrow().is_none() {
         return None;
     }
-    let harness = &record.configuration.harness;
     // A bound one waits for its own Runtime, which may be another Core's.
-    let bound = record.state.binding.as_ref();
-    let device = bound.map_or(core.engine_device, |binding| binding.device_id);
-    let code = match core.gateway.of(device) {
-        None => "runtime_unavailable",
-        Some(peer) if peer.can_run(harness) => return None,
-        Some(_) => "harness_unavailable",
+    let bound = state.binding.as_ref().map(|binding| binding.device_id);
+    let made = state.allocation.as_ref().map(|made| made.device_id);
+    let device = bound.or(made).unwrap_or(core.engine_device);
+    let deployment = core.deployment.as_ref();
+    let live = Live {
+        provider: core.hosts() && deployment.is_some_and(|now| now.problem().is_none()),
+        runtime: core.gateway.of(device).map(|peer| Connected {
+            harness: peer.can_run(harness),
+        }),
     };
+    let code = domain::waiting::of(state, live)?.as_str();
+    let reservation = state.pending_reservation();
     Some(WaitingJson {
         code,
         harness: harness.to_string(),
+        expires_at: reservation.map(|reservation| rfc3339(reservation.deadline)),
     })
 }
 

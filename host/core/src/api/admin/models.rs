@@ -1,12 +1,13 @@
 //! The deployment's default model of each harness (DEF-001 to DEF-004).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
 use domain::agent::admission::check_parameters;
 use domain::json::{Json, Kind, Opaque};
 use domain::model::{ModelConfiguration, ProviderBundle, ProviderFault, ProviderView};
-use domain::run::{HarnessDeclaration, ModelProtocol};
+use domain::run::{HarnessDeclaration, HarnessId, HarnessOffer, ModelProtocol};
 use domain::{Secret, invalid::Path};
 use serde::Serialize;
 use store::model_defaults::{ClearModelDefault, ModelDefault, SetModelDefault};
@@ -17,6 +18,7 @@ use crate::api::call::{Call, Reply};
 use crate::api::error::{AdminError, ApiError, Protocols};
 use crate::api::failure::{read_failed, write_broke};
 use crate::api::render::agent::{ProviderJson, provider};
+use crate::peer::Peers;
 
 #[derive(Serialize)]
 struct ConfigurationJson<'a> {
@@ -36,6 +38,18 @@ struct HarnessJson<'a> {
     default: bool,
     model_configuration: Option<ConfigurationJson<'a>>,
     model_configuration_support: SupportJson,
+    /// Connected Runtimes by what they offer of it.
+    runtimes: Vec<RuntimesJson>,
+}
+
+/// Runtimes that offer the harness alike.
+#[derive(Serialize)]
+struct RuntimesJson {
+    /// Version of the installed program; empty where it cannot run.
+    version: String,
+    available: bool,
+    reason: Option<String>,
+    connected: u64,
 }
 
 #[derive(Serialize)]
@@ -66,6 +80,8 @@ pub(crate) async fn list(call: Call) -> Result<Reply, ApiError> {
         .default()
         .map(|declaration| declaration.id.clone());
     let all = call.core.harnesses.all();
+    let peers = call.core.gateway.connected();
+    let offers: Vec<HarnessOffer> = peers.iter().flat_map(|peer| peer.offers()).collect();
     let data = all.iter().map(|declaration| {
         let id = declaration.id.as_str();
         HarnessJson {
@@ -84,12 +100,28 @@ pub(crate) async fn list(call: Call) -> Result<Reply, ApiError> {
                 accepts_harness_config: declaration.parameters_schema.trim() != "{}",
                 token_limits_required: declaration.models.needs_token_limits,
             },
+            runtimes: runtimes(&declaration.id, &offers),
         }
     });
     Reply::ok(&PageJson {
         data: data.collect(),
         has_more: false,
     })
+}
+
+fn runtimes(id: &HarnessId, offers: &[HarnessOffer]) -> Vec<RuntimesJson> {
+    let mut groups: BTreeMap<(String, bool, Option<String>), u64> = BTreeMap::new();
+    for offer in offers.iter().filter(|offer| offer.id == *id) {
+        let alike = (offer.version.clone(), offer.available, offer.reason.clone());
+        *groups.entry(alike).or_default() += 1;
+    }
+    let shown = |((version, available, reason), connected)| RuntimesJson {
+        version,
+        available,
+        reason,
+        connected,
+    };
+    groups.into_iter().map(shown).collect()
 }
 
 /// `GET /core/v1/harnesses/{harness_id}/model-configuration`

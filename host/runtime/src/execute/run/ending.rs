@@ -101,7 +101,7 @@ impl Run {
             return;
         };
         let process_open = !how.reusable && self.gone.is_none();
-        if process_open || (self.input_in_flight() && *inputs_until > now) {
+        if process_open || self.surveying || (self.input_in_flight() && *inputs_until > now) {
             return;
         }
         let how = how.clone();

@@ -53,6 +53,8 @@ pub(super) enum Do {
     Events(u64, Vec<RunEvent>),
     /// End every process of the Executor now.
     Kill,
+    /// Look whether anything lives beside the harness itself, and say so to [`Run::surveyed`].
+    Survey,
     /// The Run is over: free the admission. `reusable` = the Executor may take another Run.
     Settled {
         /// How it ended.
@@ -176,6 +178,8 @@ pub(super) struct Run {
     ending: Option<Ending>,
     cancels: Vec<FrameId>,
     killed: bool,
+    /// It is being looked at what a cancelled Turn left running.
+    surveying: bool,
     /// All processes of the Executor are gone, and whether that is confirmed.
     gone: Option<bool>,
     open_calls: usize,
@@ -222,6 +226,7 @@ impl Run {
             ending: None,
             cancels: Vec::new(),
             killed: false,
+            surveying: false,
             gone: None,
             open_calls: 0,
             silent_since: now,
@@ -400,6 +405,9 @@ impl Run {
         }
         if !how.reusable {
             self.kill(out);
+        } else if how.status == TurnStatus::Cancelled {
+            self.surveying = true;
+            out.push(Do::Survey);
         }
         self.phase = Phase::Settling {
             how,
@@ -408,9 +416,25 @@ impl Run {
         self.try_settle(now, out);
     }
 
+    /// What a cancelled Turn left running: it settles only when that is gone (S-CAN-7), which takes the whole tree of the
+    /// harness along. A harness that is alone serves the next Turn (TRN-004, TRN-006).
+    pub(super) fn surveyed(&mut self, alone: bool, now: Instant, out: &mut Vec<Do>) {
+        if !std::mem::replace(&mut self.surveying, false) {
+            return;
+        }
+        if let Phase::Settling { how, .. } = &mut self.phase
+            && !alone
+        {
+            how.reusable = false;
+            self.kill(out);
+        }
+        self.try_settle(now, out);
+    }
+
     /// Every process of the Executor is gone and the adapter has been told; `clean` as in RP-16.2.
     pub(super) fn processes_gone(&mut self, clean: bool, now: Instant, out: &mut Vec<Do>) {
         self.gone = Some(clean);
+        self.surveyed(false, now, out);
         self.force(now, out);
         self.try_settle(now, out);
     }

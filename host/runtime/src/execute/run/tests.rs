@@ -19,6 +19,8 @@ enum Fact {
     Delta,
     Settled(TurnStatus, bool),
     Gone(bool),
+    /// The look that was asked for: whether the harness is alone.
+    Surveyed(bool),
     AdapterFailed,
     Pass(u64),
 }
@@ -51,6 +53,7 @@ fn fact() -> impl Strategy<Value = Fact> {
         3 => Just(Fact::Delta),
         1 => (status(), any::<bool>()).prop_map(|(status, reusable)| Fact::Settled(status, reusable)),
         1 => any::<bool>().prop_map(Fact::Gone),
+        1 => any::<bool>().prop_map(Fact::Surveyed),
         1 => Just(Fact::AdapterFailed),
         2 => (0_u64..20_000).prop_map(Fact::Pass),
     ]
@@ -79,6 +82,8 @@ struct Trial {
     asked: Vec<FrameId>,
     finals: HashMap<FrameId, usize>,
     kills: usize,
+    /// A look was asked for and not told yet.
+    surveys: bool,
     started: usize,
     not_started: usize,
     settled: Vec<TurnStatus>,
@@ -105,6 +110,7 @@ impl Trial {
             asked: Vec::new(),
             finals: HashMap::new(),
             kills: 0,
+            surveys: false,
             started: 0,
             not_started: 0,
             settled: Vec::new(),
@@ -167,6 +173,11 @@ impl Trial {
                 &mut out,
             ),
             Fact::Gone(clean) => self.run.processes_gone(clean, now, &mut out),
+            Fact::Surveyed(alone) => {
+                if std::mem::take(&mut self.surveys) {
+                    self.run.surveyed(alone, now, &mut out);
+                }
+            }
             Fact::AdapterFailed => self.run.adapter_failed(now, &mut out),
             Fact::Pass(ms) => {
                 self.now += Duration::from_millis(ms);
@@ -191,6 +202,7 @@ impl Trial {
                 }
                 Do::Events(first, events) => self.events.extend((first..).zip(events)),
                 Do::Kill => self.kills += 1,
+                Do::Survey => self.surveys = true,
                 Do::Settled { outcome, .. } => self.settled.push(outcome),
             }
         }
@@ -201,6 +213,7 @@ impl Trial {
         self.apply(Fact::Cancel);
         for _ in 0..8 {
             self.apply(Fact::Pass(20_000));
+            self.apply(Fact::Surveyed(true));
             if self.kills > 0 {
                 self.apply(Fact::Gone(true));
             }
@@ -276,6 +289,30 @@ fn a_silent_harness_is_killed_after_the_grace_and_the_tree_decides() {
         trial.apply(Fact::Pass(1_999));
         assert_eq!(trial.kills, 0);
         trial.apply(Fact::Pass(1));
+        assert_eq!((trial.kills, trial.settled.len()), (1, 0));
+        trial.apply(Fact::Gone(clean));
+        assert_eq!(trial.settled, [outcome]);
+    }
+}
+
+// S-CAN-7, TRN-004, TRN-006: a cancelled Turn settles when nothing of it lives; a harness that is alone is kept.
+#[test]
+fn a_cancelled_turn_waits_for_what_it_left_running() {
+    let mut trial = running();
+    trial.apply(Fact::Cancel);
+    trial.apply(Fact::Settled(TurnStatus::Cancelled, true));
+    assert!(trial.settled.is_empty(), "nobody has looked yet");
+    trial.apply(Fact::Surveyed(true));
+    assert_eq!(
+        (trial.kills, &trial.settled[..]),
+        (0, &[TurnStatus::Cancelled][..])
+    );
+
+    for (clean, outcome) in [(true, TurnStatus::Cancelled), (false, TurnStatus::Unknown)] {
+        let mut trial = running();
+        trial.apply(Fact::Cancel);
+        trial.apply(Fact::Settled(TurnStatus::Cancelled, true));
+        trial.apply(Fact::Surveyed(false));
         assert_eq!((trial.kills, trial.settled.len()), (1, 0));
         trial.apply(Fact::Gone(clean));
         assert_eq!(trial.settled, [outcome]);
