@@ -84,7 +84,7 @@ impl Issuers {
             true => ExchangeFault::NotSent,
             false => ExchangeFault::Unknown,
         })?;
-        store::crash_point!("token_exchange.sent");
+        crash::crash_point!("token_exchange.sent");
         let status = answer.status();
         if !status.is_success() {
             return Err(match undone(status) {

@@ -29,6 +29,8 @@ mod settings;
 mod state;
 
 pub use api::{Operation, operations};
+/// Named crash points, for what the binary does around the store.
+pub use crash;
 pub use execution::{ExecutionError, socket};
 pub use first_start::FirstStartError;
 pub use harnesses::UnknownHarness;
@@ -36,5 +38,3 @@ pub use issuers::IssuerSettings;
 pub use rotation::{Rotated, RotationError, RotationSettings, Unfinished, rotate};
 pub use serve::{Ready, ServeError, serve};
 pub use settings::{CoreSettings, Database, FirstProject, ShownSetting};
-/// Named crash points, for what the binary does around the store.
-pub use store::crash;

@@ -130,7 +130,7 @@ pub(crate) async fn rewrap(
             break;
         }
     }
-    store::crash_point!("rotation.rows_moved");
+    crash::crash_point!("rotation.rows_moved");
     let mut unreadable = 0;
     for kind in BlobRows::OWNED {
         let mut after = String::new();
@@ -141,7 +141,7 @@ pub(crate) async fn rewrap(
                 match blobs.rewrap(&owned(named)).await {
                     Ok(Rewrap::Moved) => {
                         rotated.blobs += 1;
-                        store::crash_point!("rotation.blob_moved");
+                        crash::crash_point!("rotation.blob_moved");
                     }
                     Ok(Rewrap::Current | Rewrap::Missing) => {}
                     Err(BlobError::Seal(error)) => {
@@ -166,7 +166,7 @@ pub(crate) async fn rewrap(
             what,
         });
     }
-    store::crash_point!("rotation.blobs_moved");
+    crash::crash_point!("rotation.blobs_moved");
     Ok(rotated)
 }
 

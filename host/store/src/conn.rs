@@ -20,7 +20,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{
     dialect::{Dialect, Role},
-    error::StoreError,
+    error::{StoreError, is_lost},
     pool::Opener,
 };
 
@@ -180,9 +180,10 @@ fn gone() -> sqlx::Error {
 
 /// What an error says of its connection.
 fn after(error: &sqlx::Error) -> State {
-    match error {
-        sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_) => State::Lost,
-        _ => State::Ready,
+    if is_lost(error) {
+        State::Lost
+    } else {
+        State::Ready
     }
 }
 

@@ -6,14 +6,14 @@ use std::sync::Arc;
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// The database refused or failed; the transaction was rolled back.
-    #[error("the database failed")]
-    Database(#[source] Arc<sqlx::Error>),
+    #[error("the database failed ({})", said(.0))]
+    Database(Arc<sqlx::Error>),
     /// The disk of the database is full; the transaction was rolled back.
     #[error("the disk of the database is full")]
     Full,
     /// The connection was lost inside `COMMIT`: the unit may or may not have happened. Re-read, never repeat.
-    #[error("the outcome of a commit is unknown")]
-    CommitUnknown(#[source] Arc<sqlx::Error>),
+    #[error("the outcome of a commit is unknown ({})", said(.0))]
+    CommitUnknown(Arc<sqlx::Error>),
     /// A row lock was not free in time; nothing was written.
     #[error("a row stayed locked for too long")]
     Busy,
@@ -64,12 +64,11 @@ pub enum StoreError {
         known: i64,
     },
     /// A migration failed; the database is as it was before it.
-    #[error("migration {version} failed")]
+    #[error("migration {version} failed ({})", said(source))]
     Migration {
         /// Its number.
         version: i64,
         /// Why.
-        #[source]
         source: Arc<sqlx::Error>,
     },
     /// The settings do not describe a database.
@@ -121,12 +120,11 @@ impl StoreError {
         };
         match &**error {
             // SQLite ends the transaction by itself on these: out of memory, I/O.
-            sqlx::Error::Database(error) => matches!(sqlite_code(&**error), Some(7 | 10)),
-            sqlx::Error::Io(_)
-            | sqlx::Error::Protocol(_)
-            | sqlx::Error::WorkerCrashed
-            | sqlx::Error::PoolClosed => true,
-            _ => false,
+            sqlx::Error::Database(refused) => {
+                matches!(sqlite_code(&**refused), Some(7 | 10)) || is_lost(error)
+            }
+            sqlx::Error::WorkerCrashed | sqlx::Error::PoolClosed => true,
+            error => is_lost(error),
         }
     }
 }
@@ -172,10 +170,36 @@ impl From<sqlx::Error> for StoreError {
     }
 }
 
+/// What the driver says, for the log. A server's sentence about data and constraints may quote a row (SQLSTATE classes 22 and
+/// 23), so of those only the code is told.
+fn said(error: &sqlx::Error) -> String {
+    let sqlx::Error::Database(refused) = error else {
+        return error.to_string();
+    };
+    let code = refused.code().unwrap_or_default();
+    let quotes = code.len() == 5 && (code.starts_with("22") || code.starts_with("23"));
+    match refused.constraint().filter(|_| quotes) {
+        Some(constraint) => format!("{code}, {constraint}"),
+        None if quotes => code.into_owned(),
+        None => format!("{code}, {}", refused.message()),
+    }
+}
+
 /// SQLite's primary result code. Its codes have at most four digits, PostgreSQL's exactly five characters.
 fn sqlite_code(error: &dyn sqlx::error::DatabaseError) -> Option<u32> {
     let code = error.code().filter(|code| code.len() < 5)?;
     code.parse::<u32>().ok().map(|code| code & 0xff)
+}
+
+/// Whether the connection is gone: broken, or ended by its server (`admin_shutdown`, `crash_shutdown`, `database_dropped`).
+pub(crate) fn is_lost(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_) => true,
+        sqlx::Error::Database(error) => error
+            .code()
+            .is_some_and(|code| matches!(&*code, "57P01" | "57P02" | "57P04")),
+        _ => false,
+    }
 }
 
 /// Whether there is no room for a write: SQLite's "full", PostgreSQL's `disk_full`.

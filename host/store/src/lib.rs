@@ -19,7 +19,6 @@ mod calls;
 pub mod configurations;
 mod conn;
 mod convert;
-pub mod crash;
 mod devices;
 pub mod dialect;
 mod environments;

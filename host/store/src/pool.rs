@@ -1,7 +1,8 @@
 //! Connections that many share: the readers' of both databases, and those of public writes on PostgreSQL.
 //!
 //! The driver's own pool asks every connection that comes back whether it still lives, which costs as much as a read and waits
-//! for a silent server without an end. This one asks nothing: a [`Conn`] knows by itself whether somebody else may have it.
+//! for a silent server without an end. This one asks only what nobody used for a while: a [`Conn`] knows by itself whether
+//! somebody else may have it.
 
 use std::{
     ops::{Deref, DerefMut},
@@ -26,6 +27,10 @@ use crate::{
 /// A connection to a server is used for so long, and kept without use for so long: whoever stands between forgets it later.
 const OLDEST: Duration = Duration::from_secs(30 * 60);
 const IDLE: Duration = Duration::from_secs(10 * 60);
+/// One that lay for so long is asked whether it lives: its server may have been started again. Under load none does.
+const ASKED: Duration = Duration::from_secs(1);
+/// For its answer.
+const ANSWERS: Duration = Duration::from_secs(2);
 /// Longest time for saying goodbye to the connections that are open at the end.
 const CLOSING: Duration = Duration::from_secs(5);
 
@@ -147,6 +152,12 @@ impl managed::Manager for Opener {
         }
         if metrics.age() > OLDEST || metrics.last_used() > IDLE {
             return Err(RecycleError::message("too old"));
+        }
+        if metrics.last_used() > ASKED
+            && !matches!(timeout(ANSWERS, open.conn.ping()).await, Ok(Ok(())))
+        {
+            open.lost();
+            return Err(RecycleError::message("its server is gone"));
         }
         Ok(())
     }

@@ -10,7 +10,6 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     conn::Conn,
     convert::parse_id,
-    crash,
     dialect::{Dialect, Role},
     error::{StoreError, WriteError},
     lease::{self, AcquireLease, Acquired, LeaseCell, LeaseToken, ReleaseLease, RenewLease},

@@ -1,10 +1,15 @@
 //! From the start of the process to a thread that can take a Turn. No model input is sent (TRN-002).
 //!
 //! `initialize` → (without Environment: no execution environment is there, CDX-005) → the configuration read back
-//! (CDX-011) → `thread/start`, or `thread/list` and `thread/resume`.
+//! (CDX-011) → `thread/start` and `thread/name/set`, or `thread/list` and `thread/resume`.
+//!
+//! A thread is not on disk before it has a Turn or a name. It gets a name, so that from the preparation on there is a history
+//! which every later process resumes: whatever dies around a start, nobody has to know whether native work began (HIS-006).
 
 use sdk::common::Effect;
 use sdk::harness_events::NativeSession;
+use sdk::harness_io::{Look, Output};
+use sdk::harness_launch::{LookAnswer, LookQuery};
 use sdk::harness_session::History;
 use sdk::json::{list, string, string_at};
 use serde_json::{Value, json};
@@ -12,10 +17,17 @@ use serde_json::{Value, json};
 use crate::check::Place;
 use crate::config::PROVIDER;
 use crate::out::Out;
-use crate::recover::{Found, only_root};
+use crate::recover::{Found, newest_named, only_root};
 use crate::rpc::{self, Call, RpcError};
 use crate::session::{Session, State, Thread};
 use crate::usage::Meter;
+
+/// What our threads are called. Nobody sees it.
+const THREAD_NAME: &str = "berth";
+/// Where Codex keeps the names of the private home: a line for each time that one was given.
+const NAMES: &str = "session_index.jsonl";
+/// Number of the look at them.
+pub(crate) const NAMES_LOOK: u32 = 1;
 
 /// Why a preparation ended without a thread.
 struct Refusal {
@@ -95,19 +107,31 @@ impl Session {
             }
             Call::ThreadList => match only_root(&ok(answer)?, self.setup.cwd()) {
                 Found::One(thread) => self.ask_resume(&thread, out),
-                Found::None => return Err(Refusal::new("history_missing", "no fitting thread")),
+                // One that took no message yet is not listed.
+                Found::None => out.push(Output::Look(Look {
+                    look: NAMES_LOOK,
+                    query: LookQuery::Tail(NAMES.into()),
+                })),
+                Found::Foreign => {
+                    return Err(Refusal::new("history_missing", "no fitting thread"));
+                }
                 Found::Several => return Err(Refusal::new("history_ambiguous", "several threads")),
             },
             Call::ThreadStart => {
-                // A thread without a Turn is not on disk, so even a failed start left nothing behind.
+                // A thread that takes no Turn is empty, so even a failed start left nothing that matters.
                 let answer = ok(answer)?;
                 let id = self.check_thread(&answer)?;
-                self.ready(id, Meter::fresh(), false, out);
+                let params = json!({"threadId": id, "name": THREAD_NAME});
+                self.ask(Call::ThreadName(id), "thread/name/set", params, out);
+            }
+            Call::ThreadName(id) => {
+                ok(answer)?;
+                self.ready(id, Meter::fresh(), out);
             }
             Call::ThreadResume => {
                 let answer = answer.map_err(|error| resume_refusal(&error))?;
                 let id = self.check_thread(&answer)?;
-                self.ready(id, Meter::default(), true, out);
+                self.ready(id, Meter::default(), out);
             }
             Call::TurnStart | Call::Steer(_) | Call::Interrupt | Call::CleanTerminals => {}
         }
@@ -204,10 +228,28 @@ impl Session {
         }
     }
 
-    fn ready(&mut self, id: String, meter: Meter, durable: bool, out: &mut Out) {
+    /// The names of the private home were read: those of threads that took no message yet.
+    pub(crate) fn on_names(&mut self, answer: &LookAnswer, out: &mut Out) {
+        if !matches!(self.state, State::Preparing) {
+            return;
+        }
+        let names = match answer {
+            LookAnswer::Content(names) => names.as_slice(),
+            _ => &[],
+        };
+        match newest_named(names, THREAD_NAME) {
+            Some(thread) => self.ask_resume(&thread, out),
+            None => {
+                out.unprepared("history_missing", "no fitting thread", Effect::None);
+                self.state = State::Refused;
+            }
+        }
+    }
+
+    fn ready(&mut self, id: String, meter: Meter, out: &mut Out) {
         out.prepared(NativeSession {
             id: id.clone(),
-            durable,
+            durable: true,
         });
         self.state = State::Ready(Box::new(Thread {
             id,

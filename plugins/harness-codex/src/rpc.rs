@@ -14,6 +14,8 @@ pub enum Call {
     /// The effective configuration is read back (CDX-011).
     ConfigRead,
     ThreadStart,
+    /// The new thread of this id gets a name, which puts it on disk.
+    ThreadName(String),
     ThreadResume,
     ThreadList,
     TurnStart,

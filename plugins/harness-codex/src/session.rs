@@ -14,6 +14,7 @@ use crate::config;
 use crate::launch::{self, PROCESS};
 use crate::methods::{Notification, notification};
 use crate::out::Out;
+use crate::prepare::NAMES_LOOK;
 use crate::questions;
 use crate::rpc::{self, Call, Calls, Frame, RpcError};
 use crate::run::Run;
@@ -96,6 +97,9 @@ impl Session {
             }
             Input::Ended(end) if end.process == PROCESS => self.on_ended(&end, out),
             Input::Timer(timer) => self.on_timer(timer, out),
+            Input::Looked(looked) if looked.look == NAMES_LOOK => {
+                self.on_names(&looked.answer, out);
+            }
             // No other process, look, raw output or tool endpoint was ever asked for.
             _ => {}
         }

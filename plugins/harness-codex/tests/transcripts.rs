@@ -26,6 +26,6 @@ macro_rules! transcripts {
 }
 
 transcripts! {
-    text none command background_command steer cancel_command cancel_at_once killed resume recover resume_missing
+    text none command background_command steer cancel_command cancel_at_once killed resume recover recover_empty resume_missing
     model_unauthorized model_stream_cut model_refusals
 }

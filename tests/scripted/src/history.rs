@@ -1,7 +1,8 @@
-//! The one thread of a private home, kept on disk like Codex keeps its own: from the first Turn on.
+//! The one thread of a private home, kept on disk like Codex keeps its own: from its name or its first Turn on.
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// A thread.
@@ -18,6 +19,7 @@ pub struct Thread {
 /// Where it is kept.
 pub struct Store {
     file: PathBuf,
+    names: PathBuf,
 }
 
 impl Store {
@@ -25,12 +27,29 @@ impl Store {
     pub fn new(home: &Path) -> Self {
         Self {
             file: home.join("scripted-thread.json"),
+            names: home.join("session_index.jsonl"),
         }
     }
 
     /// The thread that is kept.
     pub fn load(&self) -> Option<Thread> {
         serde_json::from_slice(&std::fs::read(&self.file).ok()?).ok()
+    }
+
+    /// Keeps it under a name, unless another one has begun: a home has one thread with Turns.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn name(&self, thread: &Thread, name: &str) -> Result<()> {
+        if self.load().is_none_or(|kept| kept.messages.is_empty()) {
+            self.save(thread)?;
+        }
+        let line = serde_json::json!({"id": thread.id, "thread_name": name});
+        let mut names = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&self.names)?;
+        writeln!(names, "{line}").context("cannot keep the name")
     }
 
     /// Keeps it.

@@ -140,8 +140,18 @@ impl Server {
                 };
                 self.open(id, thread, &request.params);
             }
+            "thread/name/set" => match &self.thread {
+                Some(thread) => {
+                    self.store.name(thread, &text(&request.params["name"]))?;
+                    self.out.answer(id, &json!({}));
+                }
+                None => self.out.refuse(id, "thread not found"),
+            },
             "thread/list" => {
-                let data: Vec<Value> = self.store.load().iter().map(shown).collect();
+                // As Codex does: one that took no message is not shown.
+                let kept = self.store.load();
+                let spoken = kept.iter().filter(|thread| !thread.messages.is_empty());
+                let data: Vec<Value> = spoken.map(shown).collect();
                 self.out
                     .answer(id, &json!({"data": data, "nextCursor": null}));
             }

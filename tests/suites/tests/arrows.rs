@@ -12,7 +12,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("host/domain", &[]),
     ("host/protocol", &["host/domain"]),
     ("host/seal", &["host/domain"]),
-    ("host/store", &["host/domain", "host/seal"]),
+    ("host/crash", &[]),
+    ("host/store", &["host/domain", "host/seal", "host/crash"]),
     ("host/blobs", &["host/domain", "host/seal"]),
     ("host/net", &["host/domain"]),
     ("host/machine", &["host/domain"]),
@@ -29,6 +30,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "host/core",
         &[
             "host/domain",
+            "host/crash",
             "host/protocol",
             "host/store",
             "host/blobs",
@@ -42,6 +44,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "host/runtime",
         &[
             "host/domain",
+            "host/crash",
             "host/protocol",
             "host/net",
             "host/machine",

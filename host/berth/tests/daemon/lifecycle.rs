@@ -248,10 +248,15 @@ async fn a_killed_daemon_leaves_nothing_and_its_successor_continues() {
         return;
     };
     let native = bench.first_turn(&mut core).await;
-    let text = r#"timeline: [{"start": "sleep 600"}, "hang"]"#;
+    let text = r#"timeline: [{"start": "echo runs > began; sleep 600"}, "hang"]"#;
     bench
         .begin(&mut core, History::Resume(native.clone()), text)
         .await;
+    // Else it may die before the message is in its history.
+    eventually("the command does not run", || {
+        bench.workspace().join("began").exists()
+    })
+    .await;
     bench.restart();
     eventually("the harness of the killed daemon still runs", || {
         bench.harness_processes() == 0

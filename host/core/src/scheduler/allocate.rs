@@ -222,7 +222,7 @@ async fn create(
     }
     let bootstrap = hand_over(shared, &allocation)?;
     let outcome = provider.create(&allocation, bootstrap).await;
-    store::crash_point!("provider_create.sent");
+    crash::crash_point!("provider_create.sent");
     if !matches!(outcome, Outcome::Done(_)) {
         shared.deployment.doubt();
     }
@@ -387,9 +387,9 @@ async fn release(
     shared
         .peers
         .close(allocation.device_id, CloseReason::Revoked);
-    store::crash_point!("release.closed");
+    crash::crash_point!("release.closed");
     let outcome = provider.kill(&allocation).await;
-    store::crash_point!("provider_kill.sent");
+    crash::crash_point!("provider_kill.sent");
     let (session, mut revision) = (allocation.session_id, allocation.revision);
     match outcome {
         Outcome::Done(info) if is_gone(&info) => {

@@ -62,7 +62,7 @@ pub(super) async fn copy(
         sha256: sha256.clone(),
     });
     let feed = peer.export(binding, have.collect());
-    store::crash_point!("workspace_export.sent");
+    crash::crash_point!("workspace_export.sent");
     receive(&shared.blobs, feed, &kept).await
 }
 

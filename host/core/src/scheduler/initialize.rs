@@ -181,7 +181,7 @@ async fn steps(
 ) -> bool {
     for step in steps {
         let answer = tokio::time::timeout(budget, peer.initialize(binding, step, None)).await;
-        store::crash_point!("runtime_prepare.sent");
+        crash::crash_point!("runtime_prepare.sent");
         match answer {
             Ok(Answer::Done(())) => {}
             Ok(other) => {

@@ -94,6 +94,7 @@ impl Task {
         } else {
             declared.min(host)
         };
+        crash::crash_point!("daemon.open");
         let executor = Executor::spawn(setup, self.reporter.clone());
         // What it has open is a history of its own from now on; only the rest decides whom it serves (RP-10.2).
         let configuration = ExecutionConfiguration {

@@ -19,13 +19,17 @@ impl Task {
         match reported.report {
             Report::Prepared(Ok(())) => {
                 if matches!(live.state, State::Preparing { .. }) {
+                    crash::crash_point!("daemon.prepared");
                     live.state = State::Idle {
                         since: Instant::now(),
                     };
                 }
             }
             Report::Prepared(Err(code)) => live.state = State::Closing(Some(code)),
-            Report::Started(run_id) => self.send(Command::Started { run_id }),
+            Report::Started(run_id) => {
+                crash::crash_point!("daemon.started");
+                self.send(Command::Started { run_id });
+            }
             Report::NotStarted(run_id, code) => {
                 if live.state == State::Running(run_id) {
                     live.state = State::Idle {
@@ -35,12 +39,16 @@ impl Task {
                 self.send(Command::NotStarted { run_id, code });
             }
             Report::Answer(id, answer) => self.answer(id, answer),
-            Report::Events(events) => self.send(Command::Events(events)),
+            Report::Events(events) => {
+                crash::crash_point!("daemon.events");
+                self.send(Command::Events(events));
+            }
             Report::Settled {
                 run,
                 outcome,
                 proof,
             } => {
+                crash::crash_point!("daemon.settled");
                 tracing::info!(%run, ?outcome, "a Run has settled");
                 if live.state == State::Running(run) {
                     live.state = State::Idle {

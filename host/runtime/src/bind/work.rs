@@ -45,7 +45,10 @@ impl Task {
 
     async fn work(&mut self, work: Work) {
         match work {
-            Work::Bind { id, .. } => self.answer(id, Answer::Ok(Proof::Bound)),
+            Work::Bind { id, .. } => {
+                crash::crash_point!("daemon.bind");
+                self.answer(id, Answer::Ok(Proof::Bound));
+            }
             Work::Release {
                 id, remove_home, ..
             } => self.release(id, remove_home),
@@ -79,7 +82,10 @@ impl Task {
                 );
             }
             Work::Export { id, export, .. } => match self.workspace() {
-                Some(workspace) => self.exports.start(id, export, workspace),
+                Some(workspace) => {
+                    crash::crash_point!("daemon.export");
+                    self.exports.start(id, export, workspace);
+                }
                 None => self.reject(id, RefusalCode::Unavailable),
             },
             Work::List { id, .. }
@@ -119,6 +125,7 @@ impl Task {
     }
 
     fn release(&mut self, id: FrameId, remove_home: bool) {
+        crash::crash_point!("daemon.release");
         tracing::info!(session = %self.binding.session, remove_home, "a binding is released");
         if let Some((earlier, _)) = self.releasing.replace((id, remove_home)) {
             // The later one gets the answer; each question has one (RP-5.1).
@@ -153,6 +160,7 @@ impl Task {
                 Err(_) => Err(()),
             };
         }
+        crash::crash_point!("daemon.released");
         self.over = proof.is_ok();
         let code = Code::Refusal(RefusalCode::CleanupUnconfirmed);
         self.answer(
@@ -176,6 +184,7 @@ impl Task {
         else {
             return self.reject(id, PrepareCode::UnsupportedPreparation);
         };
+        crash::crash_point!("daemon.initialize");
         let store = self.shared.store.clone();
         let result = match step {
             InitStep::Configure { env } => {
@@ -193,6 +202,7 @@ impl Task {
                 return self.reject(id, PrepareCode::UnsupportedPreparation);
             }
         };
+        crash::crash_point!("daemon.initialized");
         let code = Code::Refusal(RefusalCode::StepFailed);
         let answer = match result {
             Ok(()) => Answer::Ok(Proof::Installed),
@@ -280,6 +290,7 @@ impl Task {
         };
         match self.live.as_mut().filter(reserved) {
             Some(live) => {
+                crash::crash_point!("daemon.start");
                 live.state = State::Running(run_id);
                 live.executor
                     .order(execute::Order::Start { run: run_id, input });

@@ -52,6 +52,9 @@ pub enum DaemonError {
     /// Core's address.
     #[error(transparent)]
     Dial(#[from] DialError),
+    /// Only test builds have them.
+    #[error("{0}")]
+    CrashPoint(String),
     /// The system refuses what a parent of processes needs.
     #[error("this process cannot look after its children")]
     Processes(#[source] io::Error),

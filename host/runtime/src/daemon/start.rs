@@ -49,6 +49,7 @@ pub async fn run(settings: Settings, stop: CancellationToken) -> Result<(), Daem
     // Before anything is dialled: a second daemon of this home must not exist (RP-3.17).
     let _lock = lock(&state)?;
     forbid_inspection().map_err(DaemonError::Processes)?;
+    crash::arm_from_folder(&settings.harness_dir, &state).map_err(DaemonError::CrashPoint)?;
     let workspace = bootstrap
         .workspace
         .as_ref()

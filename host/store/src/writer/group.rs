@@ -52,6 +52,8 @@ pub(crate) struct GroupWriter {
 struct Open {
     conn: Conn,
     synced: Option<bool>,
+    /// It has carried a transaction: its server may have been started again since.
+    used: bool,
 }
 
 impl GroupWriter {
@@ -133,7 +135,11 @@ impl GroupWriter {
             return Ok(open);
         }
         let conn = Conn::open(&self.options, self.dialect, Role::Writer, self.limit).await?;
-        Ok(Open { conn, synced: None })
+        Ok(Open {
+            conn,
+            synced: None,
+            used: false,
+        })
     }
 
     /// One transaction. Returns the units that found a busy row; they keep their place in time.
@@ -146,9 +152,13 @@ impl GroupWriter {
             .iter()
             .any(|job| job.durability() == Durability::Synced);
         if let Err(error) = self.begin(open, synced).await {
+            if open.used && error.is_fatal() && self.dialect == Dialect::Postgres {
+                return Err(Broken::Reconnect(batch));
+            }
             fail_all(batch, &error);
             return Err(Broken::Reconnect(Vec::new()));
         }
+        open.used = true;
         let (batch, token) = match self.check_lease(open, batch).await {
             Checked::Go(batch, token) => (batch, token),
             Checked::Busy(batch) => {
@@ -361,16 +371,16 @@ async fn run_one(tx: &mut Tx<'_>, job: &mut dyn Job, alone: bool) -> Result<Ran,
 
 /// The rows are written and not committed: a crash here leaves nothing.
 pub(crate) fn visit_before(name: &str) {
-    if crate::crash::COMPILED_IN {
-        crate::crash::visit(&format!("{name}.before"));
-        crate::crash::visit("unit.before");
+    if crash::COMPILED_IN {
+        crash::visit(&format!("{name}.before"));
+        crash::visit("unit.before");
     }
 }
 
 /// The rows are committed and nobody knows yet.
 pub(crate) fn visit_after(name: &str) {
-    if crate::crash::COMPILED_IN {
-        crate::crash::visit(&format!("{name}.after"));
-        crate::crash::visit("unit.after");
+    if crash::COMPILED_IN {
+        crash::visit(&format!("{name}.after"));
+        crash::visit("unit.after");
     }
 }

@@ -10,7 +10,8 @@ use super::{
     job::{Job, Ran},
 };
 use crate::{
-    dialect::Dialect, error::StoreError, notify::Notifier, pool::Pool, tx::Tx, unit::Durability,
+    conn::Conn, dialect::Dialect, error::StoreError, notify::Notifier, pool::Pool, tx::Tx,
+    unit::Durability,
 };
 
 /// A deadlock or serialization failure is tried again so often.
@@ -38,17 +39,26 @@ impl PooledWriter {
         }
     }
 
-    async fn attempt(&self, job: &mut dyn Job) -> Result<(), StoreError> {
+    async fn begin(&self, durability: Durability) -> Result<Conn, StoreError> {
         let dialect = Dialect::Postgres;
         let mut conn = self.pool.connection().await?;
         conn.tear();
         conn.execute(dialect.begin_write()).await?;
-        if job.durability() == Durability::Flushed
+        if durability == Durability::Flushed
             && let Some(statement) = dialect.flushed_after_begin()
         {
             sqlx::query(statement).execute(&mut conn).await?;
         }
-        let mut tx = Tx::new(&mut conn, dialect, self.keys.clone(), None);
+        Ok(conn)
+    }
+
+    async fn attempt(&self, job: &mut dyn Job) -> Result<(), StoreError> {
+        let mut conn = match self.begin(job.durability()).await {
+            // The server was started again: nothing was done yet, and the next connection is a new one.
+            Err(error) if error.is_fatal() => self.begin(job.durability()).await?,
+            begun => begun?,
+        };
+        let mut tx = Tx::new(&mut conn, Dialect::Postgres, self.keys.clone(), None);
         let ran = job.run(&mut tx).await;
         let outbox = std::mem::take(&mut tx.outbox);
         let failed = match ran {

@@ -397,6 +397,56 @@ async fn a_cut_connection_is_replaced_on_postgres() {
     store.close().await;
 }
 
+/// A server that was started again: nobody who reads or writes afterwards is refused for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_of_a_former_server_fail_nobody_on_postgres() {
+    let db = TestDatabase::postgres().await;
+    let store = db.open().await;
+    own(&store).await;
+    for name in ["public", "leased"] {
+        store.write(add(&format!("{name} before"))).await.unwrap();
+        store
+            .write(LeasedAdd(add(&format!("{name} kept"))))
+            .await
+            .unwrap();
+        assert!(names(&store).await.contains(&format!("{name} kept")));
+        tokio::time::sleep(Duration::from_millis(1_100)).await;
+        let other = db.open().await;
+        sqlx::query(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+             WHERE datname = current_database() AND pid <> pg_backend_pid()",
+        )
+        .fetch_all(&mut other.inner.readers.connection().await.unwrap())
+        .await
+        .unwrap();
+        other.close().await;
+        // Its own writes come first in one round, its reads in the other.
+        if name == "public" {
+            store.write(add("after")).await.unwrap();
+            store.write(LeasedAdd(add("leased after"))).await.unwrap();
+        }
+        assert!(names(&store).await.contains(&format!("{name} kept")));
+        store.read().model_defaults().await.unwrap();
+    }
+    store.close().await;
+}
+
+/// What is logged of a failure names its cause and quotes no row.
+#[tokio::test]
+async fn a_failure_tells_its_cause_without_values() {
+    for db in [TestDatabase::sqlite(), TestDatabase::postgres().await] {
+        let store = db.open().await;
+        store.write(add("canary")).await.unwrap();
+        let twice = store.write(add("canary")).await.unwrap_err().to_string();
+        assert!(twice.starts_with("the database failed ("), "{twice}");
+        assert!(
+            twice.contains("projects") && !twice.contains("canary"),
+            "{twice}"
+        );
+        store.close().await;
+    }
+}
+
 /// The connection is cut while a unit finds its row busy: it did nothing, so it tries again and is not told that all is over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_busy_unit_outlives_its_connection_on_postgres() {

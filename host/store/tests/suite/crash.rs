@@ -7,7 +7,7 @@ use std::{
 };
 
 use berth_store::{
-    Location, Store, StoreError, WriteError, crash,
+    Location, Store, StoreError, WriteError,
     projects::CreateProject,
     testing::{TestDatabase, move_clock},
     units::{
@@ -245,6 +245,21 @@ async fn child_that_writes_until_it_is_no_owner() {
     println!("lost");
 }
 
+/// A signal takes effect a moment after it was sent, and a thread may still begin a commit in that moment.
+fn until_stopped(pid: u32) {
+    let stopped = |task: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        let state = stat.rsplit(')').next().map(str::trim_start);
+        state.is_none_or(|state| state.starts_with('T'))
+    };
+    while !std::fs::read_dir(format!("/proc/{pid}/task"))
+        .unwrap()
+        .all(|task| task.map_or(true, stopped))
+    {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 both! {
     /// Every commit of a whole life, killed just before and just after: nothing accepted is lost, nothing happens twice.
     async fn a_crash_at_any_commit_leaves_a_state_that_goes_on(db: TestDatabase) {
@@ -295,6 +310,7 @@ both! {
         // A process that is stopped inside a commit keeps SQLite's lock: let it go on and stop it elsewhere.
         loop {
             rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+            until_stopped(process.id());
             match move_clock(&fixture.store, Duration::from_secs(31)).await {
                 Ok(()) => break,
                 Err(_) => {

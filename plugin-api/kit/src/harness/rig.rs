@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 
 use contract::HarnessAdapter;
 use contract::common::Encoding;
-use contract::harness_io::{Command, Input, Line, Output, ProcessEnd};
-use contract::harness_launch::{Directory, Fill, HomeContent, HomeEntry, LaunchPlan, Piece};
+use contract::harness_io::{Command, Input, Line, Looked, Output, ProcessEnd};
+use contract::harness_launch::{
+    Directory, Fill, HomeContent, HomeEntry, LaunchPlan, LookAnswer, LookQuery, Piece,
+};
 use contract::harness_session::{Configuration, Workspace};
 
 use super::bench::Bench;
@@ -19,6 +21,8 @@ use super::transcript::{Step, Transcript};
 
 /// Most lines in one step.
 const MOST_LINES: usize = 16;
+/// Most bytes of a look.
+const MOST_BYTES: usize = 256 * 1024;
 
 /// Values that the host fills in.
 #[derive(Debug, Clone)]
@@ -224,7 +228,12 @@ impl Rig {
             Output::ClearTimer(timer) => {
                 self.timers.remove(&timer);
             }
-            Output::Look(_) => return Err(RigError::Unsupported("look")),
+            Output::Look(look) => {
+                let answer = self.look(&look.query)?;
+                let look = look.look;
+                // We hold the other end.
+                let _ = self.sender.send(Input::Looked(Looked { look, answer }));
+            }
             Output::AnswerTool(_) => return Err(RigError::Unsupported("the tool endpoint")),
             _ => {}
         }
@@ -278,6 +287,19 @@ impl Rig {
             let _ = sender.send(Input::Ended(end));
         });
         Ok(())
+    }
+
+    fn look(&self, query: &LookQuery) -> Result<LookAnswer, RigError> {
+        let (LookQuery::Head(path) | LookQuery::Tail(path)) = query else {
+            return Err(RigError::Unsupported("a list of files"));
+        };
+        let path = Path::new(&self.transcript.configuration.home).join(path);
+        match std::fs::read(path) {
+            Ok(bytes) if bytes.len() <= MOST_BYTES => Ok(LookAnswer::Content(bytes)),
+            Ok(_) => Err(RigError::Unsupported("a look at a larger file")),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(LookAnswer::Missing),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn put(&self, entry: &HomeEntry) -> Result<(), RigError> {

@@ -7,6 +7,7 @@ use contract::HarnessAdapter;
 use contract::harness_io::{Input, Output};
 use contract::harness_session::Configuration;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::bench::Bench;
 
@@ -99,10 +100,24 @@ impl Transcript {
         let error = |cause| TranscriptError::Line { line: 0, cause };
         let mut text = serde_json::to_string(&self.configuration).map_err(error)? + "\n";
         for step in &self.steps {
-            text.push_str(&serde_json::to_string(step).map_err(error)?);
+            let mut line = serde_json::to_value(step).map_err(error)?;
+            each_content(&mut line, &|content| {
+                let bytes: Vec<u8> = serde_json::from_value(content.clone()).ok()?;
+                String::from_utf8(bytes).ok().map(Value::from)
+            });
+            text.push_str(&line.to_string());
             text.push('\n');
         }
-        Ok(std::fs::write(path, scrub.apply(&text))?)
+        let mut scrubbed = String::new();
+        for line in scrub.apply(&text).lines() {
+            let mut line: Value = serde_json::from_str(line).map_err(error)?;
+            each_content(&mut line, &|content| {
+                content.as_str().map(|text| Value::from(text.as_bytes()))
+            });
+            scrubbed.push_str(&line.to_string());
+            scrubbed.push('\n');
+        }
+        Ok(std::fs::write(path, scrubbed)?)
     }
 
     /// Tells a new session the same and compares everything it says.
@@ -133,6 +148,18 @@ impl Transcript {
             step: self.steps.len(),
             cause,
         })
+    }
+}
+
+/// Changes the content of every answered look, which is bytes and is scrubbed as the text that it is.
+fn each_content(line: &mut Value, change: &dyn Fn(&Value) -> Option<Value>) {
+    let inputs = line.get_mut("inputs").and_then(Value::as_array_mut);
+    for input in inputs.into_iter().flatten() {
+        if let Some(content) = input.pointer_mut("/looked/answer/content")
+            && let Some(changed) = change(content)
+        {
+            *content = changed;
+        }
     }
 }
 

@@ -231,6 +231,24 @@ fn resume_and_recover() {
     stage.keep(rig, "resume_missing");
 }
 
+#[test]
+fn recover_empty() {
+    let stage = Stage::new();
+    let mut rig = stage.fresh();
+    rig.kill(0).unwrap();
+    rig.until(LIMIT, |output| matches!(output, Output::Retire(_)))
+        .unwrap();
+    let mut rig = stage.open(stage.configuration(History::Recover));
+    turn(
+        &mut rig,
+        "run_1",
+        "in_1",
+        &json!([{"steps": [{"say": "From the beginning."}]}]),
+    );
+    close(&mut rig);
+    stage.keep(rig, "recover_empty");
+}
+
 fn thread(rig: &Rig) -> String {
     rig.outputs()
         .find_map(|output| match output {

@@ -82,7 +82,8 @@ pub fn thread(id: &str) -> Value {
 
 pub fn ready(configuration: &Configuration) -> Bench {
     let mut bench = launched(configuration);
-    let last = answered(&mut bench, &[json!({"result": {}}), config(), thread("t")]);
+    let done = json!({"result": {}});
+    let last = answered(&mut bench, &[done.clone(), config(), thread("t"), done]);
     assert!(
         matches!(last.as_slice(), [Output::Prepared(Ok(_))]),
         "{last:?}"
@@ -123,7 +124,7 @@ pub fn running() -> Bench {
     start(&mut bench, "r", "in");
     let user = json!({"turnId": "u", "item": {"type": "userMessage", "id": "x", "clientId": "in"}});
     let steps = vec![
-        line(&json!({"id": 4, "result": {"turn": {"id": "u"}}})),
+        line(&json!({"id": 5, "result": {"turn": {"id": "u"}}})),
         note("turn/started", json!({"turn": {"id": "u"}})),
         note("item/completed", user),
     ];

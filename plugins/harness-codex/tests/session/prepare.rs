@@ -1,6 +1,8 @@
 //! What stands between a process and a thread.
 
 use sdk::common::Effect;
+use sdk::harness_io::{Input, Looked, Output};
+use sdk::harness_launch::LookAnswer;
 use sdk::harness_session::{History, Workspace};
 use serde_json::{Value, json};
 
@@ -77,7 +79,6 @@ fn history_is_never_guessed() {
     let row = |id: &str, cwd: &str| json!({"id": id, "cwd": cwd, "parentThreadId": null, "source": "vscode"});
     let list = |rows: Vec<Value>| json!({"result": {"data": rows, "nextCursor": null}});
     let cases = [
-        (list(vec![]), "history_missing"),
         (list(vec![row("a", "/elsewhere")]), "history_missing"),
         (
             list(vec![
@@ -91,6 +92,34 @@ fn history_is_never_guessed() {
         let mut bench = launched(&configuration);
         let outputs = answered(&mut bench, &[json!({"result": {}}), config(), answer]);
         assert_eq!(refusal(&outputs), (code, Effect::None));
+    }
+    // What is not listed took no message: the newest of those that we named.
+    let names = br#"{"id":"a","thread_name":"berth"}
+{"id":"b","thread_name":"berth"}
+"#;
+    for (answer, resumed) in [
+        (LookAnswer::Missing, None),
+        (LookAnswer::Failed("unreadable".into()), None),
+        (LookAnswer::Content(b"{}".into()), None),
+        (LookAnswer::Content(names.into()), Some("b")),
+    ] {
+        let mut bench = launched(&configuration);
+        let outputs = answered(&mut bench, &[json!({"result": {}}), config(), list(vec![])]);
+        let [Output::Look(look)] = outputs.as_slice() else {
+            panic!("{outputs:?}");
+        };
+        let look = look.look;
+        let outputs = bench
+            .step(vec![Input::Looked(Looked { look, answer })])
+            .unwrap();
+        match resumed {
+            None => assert_eq!(refusal(&outputs), ("history_missing", Effect::None)),
+            Some(thread) => {
+                let asked = format!("{outputs:?}");
+                assert!(asked.contains("thread/resume"), "{asked}");
+                assert!(asked.contains(&format!("\\\"{thread}\\\"")), "{asked}");
+            }
+        }
     }
     configuration.history = History::Resume("t".into());
     for (message, code) in [

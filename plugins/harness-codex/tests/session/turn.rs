@@ -49,7 +49,7 @@ fn a_command_that_does_not_go_retires_the_process() {
         "thread/backgroundTerminals/clean"
     );
     let outputs = bench
-        .step(vec![line(&json!({"id": 5, "result": {}}))])
+        .step(vec![line(&json!({"id": 6, "result": {}}))])
         .unwrap();
     assert!(outputs.is_empty());
     let outputs = bench.step(vec![Input::Timer(1)]).unwrap();
@@ -99,7 +99,7 @@ fn a_picture_is_rejected_and_never_dropped() {
 fn a_refused_start_submitted_nothing() {
     let mut bench = ready(&configuration());
     start(&mut bench, "r", "in");
-    let error = json!({"id": 4, "error": {"code": -32600, "message": "no"}});
+    let error = json!({"id": 5, "error": {"code": -32600, "message": "no"}});
     let outputs = bench.step(vec![line(&error)]).unwrap();
     let receipts = outputs.iter().filter(|output| {
         matches!(
@@ -180,9 +180,9 @@ fn two_cancels_are_one_interrupt() {
     assert!(cancel(&mut bench, "k2").is_empty());
     let cleaned = bench
         .step(vec![
-            line(&json!({"id": 5, "result": {}})),
-            completed("interrupted"),
             line(&json!({"id": 6, "result": {}})),
+            completed("interrupted"),
+            line(&json!({"id": 7, "result": {}})),
         ])
         .unwrap();
     let (settlement, receipts) = last_words(&cleaned);
@@ -199,7 +199,7 @@ fn a_cancel_that_came_too_late_leaves_the_outcome() {
     let mut bench = running();
     cancel(&mut bench, "k");
     let error =
-        json!({"id": 5, "error": {"code": -32600, "message": "no active turn to interrupt"}});
+        json!({"id": 6, "error": {"code": -32600, "message": "no active turn to interrupt"}});
     let outputs = bench
         .step(vec![line(&error), completed("completed")])
         .unwrap();

@@ -139,6 +139,7 @@ impl Server {
                     "cwd": params["cwd"]});
                 self.answer(&frame, answer);
             }
+            Some("thread/name/set") => self.answer(&frame, json!({})),
             Some("turn/start") => self.on_turn_start(&frame),
             Some("turn/steer") => match &mut self.turn {
                 Some(turn) if params["expectedTurnId"] == json!(turn.id) => {

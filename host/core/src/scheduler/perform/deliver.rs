@@ -44,7 +44,7 @@ impl Actor {
                     let answer = settled(peer.input(binding, run, message).await);
                     Input::Delivered { delivery, answer }
                 }));
-                store::crash_point!("run_input.sent");
+                crash::crash_point!("run_input.sent");
             }
             Delivery::Result(id) => {
                 let Some(result) = facts.result(id) else {
@@ -114,7 +114,7 @@ impl Actor {
                 Answer::Unanswered(_) => std::future::pending().await,
             }
         }));
-        store::crash_point!("run_cancel.sent");
+        crash::crash_point!("run_cancel.sent");
         Vec::new()
     }
 

@@ -20,7 +20,7 @@ impl Actor {
             run,
         };
         let settled = again::write(&self.shared, unit).await;
-        store::crash_point!("settle_run.answered");
+        crash::crash_point!("settle_run.answered");
         if settled.is_ok()
             && let Some(journal) = &mut self.journal
         {

@@ -132,7 +132,7 @@ impl Actor {
                 input,
             },
         );
-        store::crash_point!("execution_start.sent");
+        crash::crash_point!("execution_start.sent");
         self.started = Some(binding);
         self.journal = Some(Journal::new(self.session, run, binding, peer, feed));
         Vec::new()
