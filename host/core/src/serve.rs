@@ -121,6 +121,9 @@ fn start(
     Box::pin(async move {
         let harnesses = harnesses(&settings)?;
         let store = open(&settings).await?;
+        if !settings.allow_loopback_model_urls {
+            warn_of_defaults(&store).await?;
+        }
         let plugins = Arc::new(Shelf::new(
             settings.plugins,
             settings.plugin_settings.clone(),
@@ -317,6 +320,22 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
 
 /// `localhost` is two addresses, and clients ask both. Where we listen on one, nobody else gets the other: it is bound without
 /// listening, so whoever asks there is refused at once and goes on to ours.
+/// Default models that an earlier start admitted and this one will not use.
+async fn warn_of_defaults(store: &Store) -> Result<(), ServeError> {
+    let defaults = store.read().model_defaults().await?;
+    let unusable = defaults
+        .iter()
+        .filter(|default| default.provider.needs_loopback_switch());
+    for default in unusable {
+        tracing::warn!(
+            harness = default.harness,
+            "its default model is at a plain http address of this machine, so its Turns will fail: \
+             start with --allow-loopback-model-urls, or give it another one with `berth model set`"
+        );
+    }
+    Ok(())
+}
+
 fn hold_other_loopback(address: SocketAddr) -> Option<TcpSocket> {
     let (socket, other) = match address.ip() {
         IpAddr::V4(Ipv4Addr::LOCALHOST) => (TcpSocket::new_v6(), Ipv6Addr::LOCALHOST.into()),

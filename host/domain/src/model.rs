@@ -40,6 +40,13 @@ pub struct ProviderView {
     pub max_output_tokens: Option<u64>,
 }
 
+impl ProviderView {
+    /// Its endpoint is one that only the switch for development and tests admits: plain `http` to this machine (MDL-002).
+    pub fn needs_loopback_switch(&self) -> bool {
+        is_endpoint(&self.base_url, true) && !is_endpoint(&self.base_url, false)
+    }
+}
+
 /// A complete provider with its key. An endpoint is never combined with another bundle's key (MDL-006).
 #[derive(Debug, Clone)]
 pub struct ProviderBundle {

@@ -74,6 +74,7 @@ class Server:
         self.folder = pathlib.Path(folder)
         self.database = database
         self.more = list(more)
+        self.loopback_models = True
         self.process = None
         self.port = 0
         self.psql = None
@@ -84,7 +85,8 @@ class Server:
             share(harnesses or HARNESSES, installed)
 
     def start(self, **environment):
-        command = [BERTH, "serve", "--data-dir", self.folder, "--listen", f"127.0.0.1:{self.port}", "--allow-loopback-model-urls"]
+        command = [BERTH, "serve", "--data-dir", self.folder, "--listen", f"127.0.0.1:{self.port}"]
+        command += ["--allow-loopback-model-urls"] if self.loopback_models else []
         command += ["--log-format", "json", *self.more]
         if self.database:
             command += ["--database-url", self.database]

@@ -440,6 +440,24 @@ def test_a_refused_model_key_is_told_with_what_to_do(core, tmp_path):
     nothing_is_left_of(tmp_path / "demo")
 
 
+def test_a_default_model_that_this_start_does_not_admit_is_told(start_core):
+    core = start_core()
+    core.stop()
+    assert "its default model is at a plain http address" not in core.log_tail()
+    core.loopback_models = False
+    core.start()
+    told = [json.loads(line)["fields"] for line in core.log_tail().splitlines() if "its default model is at a plain http address" in line]
+    assert [fields["harness"] for fields in told] == ["codex"]
+
+
+def test_one_intention_that_comes_as_two_signals_is_a_drain(start_core):
+    """`timeout` and terminals signal a process and its group."""
+    core = start_core()
+    core.process.send_signal(signal.SIGTERM)
+    core.process.send_signal(signal.SIGINT)
+    assert core.process.wait(30) == 0, core.log_tail()
+
+
 def check_config(*words, cwd=None, **environment):
     return subprocess.run([berth.BERTH, "check-config", *words], capture_output=True, text=True, timeout=60, cwd=cwd, env={**os.environ, **environment})
 

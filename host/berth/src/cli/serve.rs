@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -389,22 +389,33 @@ fn first_start_notes(folder: &Path, api_key_file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The first signal drains, the second ends at once.
+/// Two signals within so long are one.
+const ONE_INTENTION: Duration = Duration::from_secs(1);
+
+/// The first signal drains, one that comes a second or more later ends at once.
 pub fn drain_on_signal(stop: CancellationToken) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     tokio::spawn(async move {
-        for time in 0.. {
+        let mut first: Option<Instant> = None;
+        loop {
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
             }
-            if time > 0 {
-                tell!("berth: ended at once by a second signal");
-                std::process::exit(1);
+            match first {
+                None => {
+                    first = Some(Instant::now());
+                    tracing::info!("draining: no new work, running work is settled");
+                    stop.cancel();
+                }
+                // Whoever ends a whole process group (`timeout`, a terminal) reaches us twice with one intention.
+                Some(at) if at.elapsed() < ONE_INTENTION => {}
+                Some(_) => {
+                    tell!("berth: ended at once by a second signal");
+                    std::process::exit(1);
+                }
             }
-            tracing::info!("draining: no new work, running work is settled");
-            stop.cancel();
         }
     });
     Ok(())

@@ -25,6 +25,10 @@ pub fn install(package: &str, folder: &Path) -> anyhow::Result<Npm> {
             "--ignore-scripts",
             "--save-exact",
             "--loglevel=error",
+            // With its own pauses a registry that is not there would be told after more than a minute.
+            "--fetch-retries=2",
+            "--fetch-retry-mintimeout=1000",
+            "--fetch-retry-maxtimeout=5000",
             "--prefix",
         ])
         .arg(folder)
