@@ -9,7 +9,7 @@ use std::{
 
 use domain::{
     ExecutorId, FrameId, RunId, Secret,
-    run::{Cancellation, EventBody, NativeSession, PluginIdentity, PrepareCode, RunEvent},
+    run::{Cancellation, NativeSession, PluginIdentity, PrepareCode},
 };
 use plugin_host::{
     contract::{
@@ -199,15 +199,11 @@ impl Task {
                     return self.report(Report::NotStarted(run, PrepareCode::ExecutorUnavailable));
                 }
                 let plugin = self.plugin.clone();
-                let mut started = Run::start(run, input, plugin, self.limits, now, &mut out);
-                if let Some(native) = self.native.clone() {
-                    started.event(
-                        RunEvent::root(EventBody::NativeSession(native)),
-                        now,
-                        &mut out,
-                    );
-                }
-                self.run = Some(started);
+                let history = self.native.clone();
+                let limits = self.limits;
+                self.run = Some(Run::start(
+                    run, input, plugin, history, limits, now, &mut out,
+                ));
             }
             Order::Input(ask, run, message) => match self.current(run) {
                 Some(current) => current.input(ask, message, now, &mut out),

@@ -145,7 +145,9 @@ pub(super) fn survey<'a>(running: impl Iterator<Item = &'a Running>, feeds: &Fee
         let alone = loop {
             let looks = lives.iter().map(|life| life.is_alone());
             let alone = timeout(LEAVES_WITHIN, join_all(looks)).await;
-            let alone = alone.is_ok_and(|looks| looks.into_iter().all(|alone| alone));
+            // Without a process there is no harness that could be kept.
+            let alone =
+                alone.is_ok_and(|looks| !looks.is_empty() && looks.into_iter().all(|alone| alone));
             if alone || Instant::now() >= until {
                 break alone;
             }

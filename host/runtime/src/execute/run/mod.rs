@@ -170,6 +170,8 @@ pub(super) struct Run {
     id: RunId,
     /// What serves it, until it was told.
     plugin: Option<PluginIdentity>,
+    /// The history that the preparation put on disk or found there, until it was told.
+    history: Option<NativeSession>,
     limits: Limits,
     phase: Phase,
     journal: Journal,
@@ -195,6 +197,7 @@ impl Run {
         id: RunId,
         messages: Vec<InputMessage>,
         plugin: PluginIdentity,
+        history: Option<NativeSession>,
         limits: Limits,
         now: Instant,
         out: &mut Vec<Do>,
@@ -218,6 +221,7 @@ impl Run {
         Self {
             id,
             plugin: Some(plugin),
+            history,
             limits,
             phase: Phase::Starting,
             journal: Journal::default(),
@@ -508,6 +512,10 @@ impl Run {
     /// A native Turn exists; it is told which plugin serves it.
     fn begun(&mut self, now: Instant, out: &mut Vec<Do>) {
         out.push(Do::Started);
+        // Not before: whatever is told of a Run says that it began.
+        if let Some(history) = self.history.take() {
+            self.event(RunEvent::root(EventBody::NativeSession(history)), now, out);
+        }
         if let Some(plugin) = self.plugin.take() {
             self.event(RunEvent::root(EventBody::Adapter(plugin)), now, out);
         }

@@ -99,6 +99,7 @@ impl Trial {
             RunId::new(Uuid::now_v7()),
             vec![message()],
             plugin(),
+            None,
             Limits::new(2_000, 0, 0),
             now,
             &mut out,
@@ -255,6 +256,34 @@ fn running() -> Trial {
     trial.apply(Fact::Start(Confirmed::Done));
     trial.apply(Fact::Receipt(0, Confirmed::Done));
     trial
+}
+
+// What is told of a Run says that it began, so a start that is never answered is heard of by nobody.
+#[test]
+fn nothing_is_told_before_the_start_is_confirmed() {
+    let (mut out, now) = (Vec::new(), Instant::now());
+    let history = NativeSession {
+        id: "native".to_owned(),
+        durable: true,
+    };
+    let id = RunId::new(Uuid::now_v7());
+    let mut run = Run::start(
+        id,
+        vec![message()],
+        plugin(),
+        Some(history),
+        Limits::new(2_000, 0, 0),
+        now,
+        &mut out,
+    );
+    assert!(matches!(&out[..], [Do::Give(Command::StartTurn(_))]));
+    out.clear();
+    run.receipt(&id.to_string(), Confirmed::Done, now, &mut out);
+    let first = |events: &[RunEvent]| matches!(events[0].body, EventBody::NativeSession(_));
+    assert!(
+        matches!(&out[..2], [Do::Started, Do::Events(1, events)] if first(events)),
+        "{out:?}"
+    );
 }
 
 // RP-12.6
