@@ -49,7 +49,9 @@ impl Store {
             .create(true)
             .append(true)
             .open(&self.names)?;
-        writeln!(names, "{line}").context("cannot keep the name")
+        names
+            .write_all(format!("{line}\n").as_bytes())
+            .context("cannot keep the name")
     }
 
     /// Keeps it.
