@@ -56,9 +56,12 @@ pub fn arm_from_environment() -> Result<(), String> {
 /// # Errors
 /// A sentence if the file cannot be understood.
 pub fn arm_from_folder(folder: &Path, state: &Path) -> Result<(), String> {
+    if !COMPILED_IN {
+        return Ok(());
+    }
     let happened = state.join("crashed");
     match std::fs::read_to_string(folder.join(FILE)) {
-        Ok(spec) if COMPILED_IN && !happened.exists() => arm(spec.trim(), Some(&happened)),
+        Ok(spec) if !happened.exists() => arm(spec.trim(), Some(&happened)),
         _ => Ok(()),
     }
 }
